@@ -99,6 +99,9 @@ pub struct Config {
     pub sends_ahead: bool,
     /// A child that has been silent for so long loses its callbacks and locks. Default 10 s.
     pub lease: Duration,
+    /// Files of one client whose locks it may decide about by itself, as long as nobody else asks for one there. Default 1024. Zero:
+    /// each lock and each release is a question, or a message, to the parent.
+    pub lock_delegations_max: usize,
     /// Most records in one message. Default 512.
     pub records_per_message: usize,
     /// Most images in one message. Default 512.
@@ -162,6 +165,7 @@ impl Config {
             view_rows_kept: 512,
             sends_ahead: true,
             lease: Duration::from_secs(10),
+            lock_delegations_max: crate::lock_delegations::FILES_MAX,
             records_per_message: 512,
             images_per_message: 512,
             images_gathered_max: 16_384,

@@ -3,7 +3,7 @@
 //! A lock orders data: what a child did before it let go comes before the release in its session, so it is applied
 //! when the release takes effect; and who is granted the lock thereafter is told all of it first (`Child::grants`).
 
-use crate::locks::{Asker, Holder, Verdict, Which};
+use crate::locks::{Asker, Holder, Recall, Verdict, Which};
 use crate::replica::{Replica, StepError};
 use wayfs_types::request::{LockFamily, LockOwner, LockRange, LockRequest};
 use wayfs_types::{FileId, MetaStore, OriginId};
@@ -32,6 +32,9 @@ impl<S: MetaStore> Replica<S> {
             Up::Lock { ask, request } => {
                 let holder = Holder { origin: child, owner: request.owner };
                 self.suppose_left(holder, &request);
+                if self.delegate_locks(child, ask, &request) {
+                    return;
+                }
                 let verdict = self.locks.lock(Asker::Child(child, ask), holder, request);
                 self.tell_child_verdict(child, ask, &request, verdict);
             }
@@ -40,6 +43,9 @@ impl<S: MetaStore> Replica<S> {
             Up::Unlock { file, family, owner, range } => self.handle_child_unlock(child, (file, family), owner, range),
             Up::LockCancel { ask } if self.relay_cancel(child, ask) => {}
             Up::LockCancel { ask } => self.handle_child_lock_cancel(child, ask),
+            Up::ReturnLocks { file, family, serial, held } => {
+                self.handle_locks_returned(Recall { child, file, family, serial }, &held);
+            }
             Up::Hello { .. }
             | Up::Chains { .. }
             | Up::Seals { .. }
@@ -158,6 +164,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// A child's session is over: it keeps its locks for a lease, and waits for none.
     pub(crate) fn locks_child_away(&mut self, child: OriginId) {
+        self.end_lock_delegations(child);
         if !self.locks.is_empty() {
             let granted = self.locks.forget_waiting(child);
             self.tell_granted(granted);

@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use wayfs_types::{FileId, Image, Key, Life, MetaStore, OriginId, Quota, RecordId, StorageError, Ticket, Time};
-use wayfs_wire::{AskId, Down, Mark, Message, Question, ServerRoom};
+use wayfs_wire::{AskId, Down, LockVerdict, Mark, Message, Question, ServerRoom};
 
 /// Most watches of one child.
 const WATCHES_MAX: usize = 262_144;
@@ -99,7 +99,7 @@ pub(crate) struct Child {
     /// Among these is that locks are lost: no answer to a ping may overtake that, since the child would think that they are kept.
     tells_of_loss: bool,
     /// Locks granted, each after a change of ours: told when it was told all that was done before.
-    pub(crate) grants: Vec<(AskId, u64)>,
+    pub(crate) grants: Vec<(Down, u64)>,
     /// What is said about rights, in order; a grant is told as one of a lock is.
     pub(crate) rights_mail: VecDeque<Down>,
     /// It claimed in this session what it had before.
@@ -311,15 +311,26 @@ impl Children {
 
     /// Tells a child that a lock is its, behind everything that changed before.
     pub(crate) fn grant(&mut self, origin: OriginId, ask: AskId, change: u64) {
+        self.tell_behind(origin, Down::LockAnswer { ask, verdict: LockVerdict::Granted }, change);
+    }
+
+    /// Tells a child that a file's locks are its to decide about, behind everything that changed before.
+    pub(crate) fn delegate(&mut self, origin: OriginId, ask: AskId, serial: u64, change: u64) {
+        self.tell_behind(origin, Down::LockAnswer { ask, verdict: LockVerdict::Delegated { serial } }, change);
+    }
+
+    /// Tells a child something about locks behind everything that changed before, in order.
+    pub(crate) fn tell_behind(&mut self, origin: OriginId, said: Down, change: u64) {
         if let Some(child) = self.greeted(origin) {
-            child.grants.push((ask, change));
+            child.grants.push((said, change));
             self.busy.insert(origin);
         }
     }
 
     /// Whether a child is still to be told that a lock is its.
     pub(crate) fn is_granted(&self, origin: OriginId, ask: AskId) -> bool {
-        self.by_origin.get(&origin).is_some_and(|child| child.grants.iter().any(|(granted, _)| *granted == ask))
+        let is_its = |(said, _): &(Down, u64)| matches!(said, Down::LockAnswer { ask: granted, .. } if *granted == ask);
+        self.by_origin.get(&origin).is_some_and(|child| child.grants.iter().any(is_its))
     }
 
     pub(crate) fn first_blocked(&self, origin: OriginId) -> Option<u64> {

@@ -27,7 +27,7 @@ use crate::locks::{Asker, Holder, LockTable, Verdict};
 use crate::replica::Replica;
 use crate::tables::{origin_key, pack, parse_origin_key, unpack};
 use std::collections::BTreeMap;
-use wayfs_types::request::{LockFamily, LockKind, LockOwner, LockRange, LockRequest};
+use wayfs_types::request::{Answer, LockFamily, LockKind, LockOwner, LockRange, LockRequest};
 use wayfs_types::{MetaStore, OriginId, StorageError, Time};
 use wayfs_wire::{AskId, Up};
 
@@ -230,13 +230,25 @@ impl<S: MetaStore> Replica<S> {
         self.check_lock_rounds();
         self.end_left_questions();
         loop {
-            let looked = self.locks.look_at_left();
-            if looked.wanted.is_empty() && looked.refused.is_empty() && looked.granted.is_empty() {
+            let looked = self.locks.look_at_undecided();
+            if looked.is_nothing() {
                 return;
             }
             self.tell_granted(looked.granted);
             for (asker, request) in looked.refused {
-                self.refuse_lock(asker, &request);
+                self.end_lock_wait(asker, &request, Verdict::Refused);
+            }
+            for (asker, request) in looked.deadlocked {
+                self.end_lock_wait(asker, &request, Verdict::Deadlock);
+            }
+            for (asker, held) in looked.tested {
+                match asker {
+                    Asker::Child(child, ask) => self.tell_child_tested(child, ask, held),
+                    Asker::Own(id) => self.end_request(id, Ok(Answer::Lock(held))),
+                }
+            }
+            for recall in looked.recalled {
+                self.recall_locks(recall);
             }
             for (client, request) in looked.wanted {
                 self.want_left(client, wanted_of(request));
@@ -244,11 +256,11 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    fn refuse_lock(&mut self, asker: Asker, request: &LockRequest) {
+    fn end_lock_wait(&mut self, asker: Asker, request: &LockRequest, verdict: Verdict) {
         match asker {
-            Asker::Child(child, ask) => self.tell_child_verdict(child, ask, request, Verdict::Refused),
+            Asker::Child(child, ask) => self.tell_child_verdict(child, ask, request, verdict),
             Asker::Own(id) => {
-                if let Some(outcome) = own_outcome(Verdict::Refused) {
+                if let Some(outcome) = own_outcome(verdict) {
                     self.end_request(id, outcome);
                 }
             }

@@ -90,6 +90,7 @@ mod ledger;
 mod left_locks;
 mod lent;
 mod lives;
+mod lock_delegations;
 mod lock_grace;
 mod lock_mail;
 mod lock_relay;

@@ -116,6 +116,9 @@ impl<S: MetaStore> Replica<S> {
                 upstream.locks_held_back.push(id);
                 return None;
             }
+            if let Some(outcome) = self.lock_delegated(id, request) {
+                return Some(outcome);
+            }
             let ask = self.ask_lock(LockAsk::Lock(id, request));
             self.post_lock(ask, request);
             return None;
@@ -134,6 +137,9 @@ impl<S: MetaStore> Replica<S> {
 
     pub(crate) fn test_lock(&mut self, id: RequestId, request: LockRequest) -> Option<Outcome> {
         if self.locks_go_up() {
+            if let Some(outcome) = self.test_delegated(&request) {
+                return Some(outcome);
+            }
             let ask = self.ask_lock(LockAsk::Test(id));
             self.post_in_turn(Up::TestLock { ask, request });
             return None;
@@ -170,7 +176,9 @@ impl<S: MetaStore> Replica<S> {
         let granted = self.locks.unlock(holder, file, family, range);
         self.note_returned(file, family, owner);
         self.tell_granted(granted);
-        if self.config.role == Role::Client && self.may_be_held_above(file, family, owner, &held) {
+        if self.is_delegated(file, family) {
+            self.return_if_many(file, family);
+        } else if self.config.role == Role::Client && self.may_be_held_above(file, family, owner, &held) {
             self.post_unlock(Up::Unlock { file, family, owner, range }, held);
         }
         let is_all = family == LockFamily::Flock || range == LockRange::WHOLE;
@@ -252,6 +260,8 @@ impl<S: MetaStore> Replica<S> {
             self.handle_lock_answer(ask, verdict);
         } else if let Down::LockLost { file, family, owner, range } = said {
             self.lose_lock(file, family, owner, range);
+        } else if let Down::RecallLocks { file, family, serial } = said {
+            self.handle_recalled(file, family, serial);
         }
         Ok(())
     }
@@ -260,6 +270,7 @@ impl<S: MetaStore> Replica<S> {
     fn handle_lock_answer(&mut self, ask: AskId, verdict: LockVerdict) {
         let Some(of) = self.upstream.as_mut().and_then(|up| up.lock_asks.remove(&ask)) else { return };
         match (of, verdict) {
+            (of, LockVerdict::Delegated { serial }) => self.handle_delegated(of, serial),
             (LockAsk::Relay(relayed), verdict) => self.handle_relayed(relayed, verdict),
             (LockAsk::Claim(id, request), verdict) => self.handle_claim_answer(id, &request, verdict),
             (LockAsk::Lock(id, request) | LockAsk::Cancelled(id, request), LockVerdict::Granted)
@@ -287,8 +298,7 @@ impl<S: MetaStore> Replica<S> {
                 if verdict == LockVerdict::Granted {
                     self.put_back_lock(&request);
                 }
-                let held_back = self.upstream.as_mut().map(|up| std::mem::take(&mut up.locks_held_back));
-                self.requests.wake(held_back.unwrap_or_default());
+                self.wake_held_back();
             }
             (LockAsk::Reclaim(_), LockVerdict::Granted) => self.settle_vouched(),
             (LockAsk::Reclaim(LockRequest { file, family, owner, range, .. }), _) => {
@@ -296,6 +306,12 @@ impl<S: MetaStore> Replica<S> {
                 self.settle_vouched();
             }
         }
+    }
+
+    /// What was not to be asked before another question was answered is asked now.
+    pub(crate) fn wake_held_back(&mut self) {
+        let held_back = self.upstream.as_mut().map(|up| std::mem::take(&mut up.locks_held_back));
+        self.requests.wake(held_back.unwrap_or_default());
     }
 
     /// A lock of ours is not ours any more: another may have had it since.
@@ -392,6 +408,7 @@ pub(crate) fn lock_error(verdict: LockVerdict) -> FsError {
         LockVerdict::Deadlock => FsError::Deadlock,
         LockVerdict::Overload => FsError::NoLocks,
         LockVerdict::Unreachable => FsError::Unreachable,
-        LockVerdict::Granted | LockVerdict::Refused | LockVerdict::Free | LockVerdict::Held(_) => FsError::Locked,
+        LockVerdict::Granted | LockVerdict::Refused | LockVerdict::Free => FsError::Locked,
+        LockVerdict::Held(_) | LockVerdict::Delegated { .. } => FsError::Locked,
     }
 }

@@ -4,10 +4,13 @@
 //! Pure bookkeeping: who may hold what. `lock_requests.rs` connects it with users and children. While it is paused
 //! (`lock_grace.rs`) nothing new is given.
 
+mod delegated;
 mod left;
 #[cfg(test)]
 mod tests;
 
+use delegated::Delegations;
+pub(crate) use delegated::Recall;
 use left::Left;
 use std::collections::{BTreeMap, VecDeque};
 use wayfs_types::request::{LockFamily, LockKind, LockOwner, LockRange, LockRequest, RequestId};
@@ -98,14 +101,18 @@ pub(crate) enum Decided {
     Tested(Option<LockRequest>),
 }
 
+/// Locks of one family on one file.
+type TableKey = (FileId, u8);
+
 /// Locks of all files.
 #[derive(Debug, Default)]
 pub(crate) struct LockTable {
-    files: BTreeMap<(FileId, u8), File>,
+    files: BTreeMap<TableKey, File>,
     counts: BTreeMap<OriginId, usize>,
     /// What others have is not known yet: nothing new is given but claims, and all who ask wait.
     is_paused: bool,
     left: Left,
+    delegations: Delegations,
 }
 
 const fn family_number(family: LockFamily) -> u8 {
@@ -137,6 +144,13 @@ fn range_of(request: &LockRequest) -> LockRange {
     match request.family {
         LockFamily::Posix => request.range,
         LockFamily::Flock | LockFamily::Claim => LockRange::WHOLE,
+    }
+}
+
+impl Held {
+    fn request(&self, file: FileId, family: LockFamily) -> LockRequest {
+        let (owner, pid, range, kind) = (self.holder.owner, self.pid, self.range, self.kind);
+        LockRequest { file, family, owner, pid, range, kind, wait: false }
     }
 }
 
@@ -198,11 +212,12 @@ impl File {
             // Who does not wait for locks would have overtaken them, had it been known at once what is in its way.
             let overtakes = left.iter().any(|before| {
                 waiter.request.wait
+                    && before.takes()
                     && before.holder != waiter.holder
                     && overlaps(range_of(&before.request), range)
                     && excludes(before.request.kind, waiter.request.kind)
             });
-            if overtakes || !self.is_free(waiter.holder, range, waiter.request.kind) {
+            if !waiter.takes() || overtakes || !self.is_free(waiter.holder, range, waiter.request.kind) {
                 left.push_back(waiter);
             } else {
                 self.grant(waiter.holder, range, waiter.request.kind, waiter.request.pid);
@@ -271,7 +286,7 @@ impl LockTable {
             *self.counts.entry(holder.origin).or_insert(0) += 1;
             return Verdict::Granted;
         }
-        if !request.wait && !self.only_left_ones_exclude(holder, &request) {
+        if !request.wait && !self.only_undecided_exclude(holder, &request) {
             return Verdict::Refused;
         }
         if request.family == LockFamily::Posix && self.would_deadlock(holder, &request) {
@@ -304,9 +319,10 @@ impl LockTable {
         decided
     }
 
-    /// Whether what is in a lock's way is not known yet: its asker is told by `resume`.
+    /// Whether what is in a lock's way is not known yet: its asker is told by `resume`, or when a child returned the file.
     pub(crate) fn defers_test(&mut self, asker: Asker, holder: Holder, request: LockRequest) -> Option<Verdict> {
-        self.pauses(request.family).then(|| self.queue(Waiter { asker, holder, request, wish: Wish::Test }))
+        let is_deferred = self.pauses(request.family) || self.is_for_a_child_to_say(holder, &request);
+        is_deferred.then(|| self.queue(Waiter { asker, holder, request, wish: Wish::Test }))
     }
 
     /// Whether some chain of holders that wait for others ends at this one.
@@ -318,7 +334,7 @@ impl LockTable {
                 return true;
             }
             for file in self.files.values() {
-                for waiter in file.waiting.iter().filter(|waiter| waiter.holder == other) {
+                for waiter in file.waiting.iter().filter(|waiter| waiter.holder == other && waiter.takes()) {
                     for next in self.holders_against(other, &waiter.request) {
                         if !seen.contains(&next) {
                             seen.push(next);
@@ -347,8 +363,7 @@ impl LockTable {
         let obstacles = file.obstacles(holder, range_of(request), request.kind);
         let there = obstacles.filter(|held| !self.left.clients.contains(&held.holder.origin));
         let held = there.min_by_key(|held| held.range.start)?;
-        let (owner, pid, range, kind) = (held.holder.owner, held.pid, held.range, held.kind);
-        Some(LockRequest { file: request.file, family: request.family, owner, pid, range, kind, wait: false })
+        Some(held.request(request.file, request.family))
     }
 
     /// Releases a range. Answers who is granted thereby.
@@ -365,7 +380,7 @@ impl LockTable {
         self.wake(key)
     }
 
-    fn wake(&mut self, key: (FileId, u8)) -> Vec<(Asker, LockRequest)> {
+    fn wake(&mut self, key: TableKey) -> Vec<(Asker, LockRequest)> {
         let is_paused = self.pauses(family_of(key.1));
         let Some(row) = self.files.get_mut(&key) else { return Vec::new() };
         let granted = if is_paused { Vec::new() } else { row.wake() };
@@ -384,9 +399,8 @@ impl LockTable {
 
     /// Someone stopped waiting.
     pub(crate) fn give_up(&mut self, asker: Asker) -> Vec<(Asker, LockRequest)> {
-        let of = |(key, file): (&(FileId, u8), &File)| {
-            file.waiting.iter().any(|waiter| waiter.asker == asker).then_some(*key)
-        };
+        let of =
+            |(key, file): (&TableKey, &File)| file.waiting.iter().any(|waiter| waiter.asker == asker).then_some(*key);
         let Some(key) = self.files.iter().find_map(of) else { return Vec::new() };
         if let Some(file) = self.files.get_mut(&key) {
             file.waiting.retain(|waiter| waiter.asker != asker);
@@ -417,8 +431,8 @@ impl LockTable {
         origin: OriginId,
         drop: impl Fn(&Held) -> bool,
     ) -> Vec<(Asker, LockRequest)> {
-        let is_meant = |(_, family): &(FileId, u8)| which.includes(family_of(*family));
-        let keys: Vec<(FileId, u8)> = self.files.keys().copied().filter(is_meant).collect();
+        let is_meant = |(_, family): &TableKey| which.includes(family_of(*family));
+        let keys: Vec<TableKey> = self.files.keys().copied().filter(is_meant).collect();
         let mut granted = Vec::new();
         for key in keys {
             let Some(file) = self.files.get_mut(&key) else { continue };
@@ -466,15 +480,8 @@ impl LockTable {
         let mut held = Vec::new();
         for ((file, family), row) in &self.files {
             let family = family_of(*family);
-            held.extend(row.held.iter().filter(|held| held.holder.origin == origin).map(|held| LockRequest {
-                file: *file,
-                family,
-                owner: held.holder.owner,
-                pid: held.pid,
-                range: held.range,
-                kind: held.kind,
-                wait: false,
-            }));
+            let its = row.held.iter().filter(|held| held.holder.origin == origin);
+            held.extend(its.map(|held| held.request(*file, family)));
         }
         held
     }

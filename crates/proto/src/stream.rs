@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use wayfs_tree::NameCursor;
 use wayfs_types::{CommitNumber, FileId, Image, Key, MetaStore, Name, OriginId, StorageError};
-use wayfs_wire::{Cut, Down, KeyImage, LockVerdict, Mark, Question, Verdict};
+use wayfs_wire::{Cut, Down, KeyImage, Mark, Question, Verdict};
 
 /// Messages of images to one child that may be under way.
 const WINDOW: usize = 32;
@@ -116,8 +116,8 @@ impl<S: MetaStore> Replica<S> {
             | ChildState::Detached => (Vec::new(), grants),
         };
         child.grants = later;
-        for (ask, _) in told {
-            self.send_child(origin, Down::LockAnswer { ask, verdict: LockVerdict::Granted });
+        for (said, _) in told {
+            self.send_child(origin, said);
         }
     }
 

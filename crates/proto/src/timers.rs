@@ -20,6 +20,7 @@ impl<S: MetaStore> Replica<S> {
             self.requests.next_deadline(),
             self.upstream_timeout(),
             self.vouched_timeout(),
+            self.upstream.as_ref().and_then(|upstream| upstream.lock_delegations.timeout()),
             self.left_locks.next_end(),
             self.lock_rounds.next_end(),
             self.children_timeout(),
@@ -36,6 +37,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn check_timers(&mut self) -> Result<(), StepError> {
         self.check_children()?;
         self.check_upstream()?;
+        self.return_unused_locks();
         self.forget_unheard();
         self.wake_waiting();
         self.contents.announced.forget_old(self.now, self.config.announced_grace);

@@ -20,6 +20,7 @@ mod messages;
 use crate::api::{Output, PeerId, Role};
 use crate::fact_asks::FactAsk;
 use crate::gathered::Gathering;
+use crate::lock_delegations::LockDelegations;
 use crate::lock_requests::LockAsk;
 use crate::replica::{PeerRole, Replica, StepError};
 use crate::rights::OwnRights;
@@ -117,6 +118,8 @@ pub(crate) struct Upstream {
     pub(crate) rights: OwnRights,
     /// Requests for locks that wait until the parent has answered what their owner gave up.
     pub(crate) locks_held_back: Vec<RequestId>,
+    /// Client: files whose locks it decides about.
+    pub(crate) lock_delegations: LockDelegations,
     /// Sequence up to which the parent was asked to make us stable.
     pub(crate) asked_stable: u64,
     /// Station: origins of which the home has other records than we; nothing of them is sent until its image of them was taken over.
@@ -214,6 +217,7 @@ impl<S: MetaStore> Replica<S> {
             parted: BTreeMap::new(),
             rights: OwnRights::default(),
             locks_held_back: Vec::new(),
+            lock_delegations: LockDelegations::default(),
             asked_stable: 0,
             doubtful: BTreeSet::new(),
             unplaced: BTreeSet::new(),

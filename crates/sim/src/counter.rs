@@ -5,14 +5,17 @@
 //! programs do, and reads it when it has it. If nobody answered the look in time, the file was shown without the parent's word; the kernel
 //! keeps nothing of that, and would ask again: such a program does not count. It stores one more, waits until the home has that, and lets go. What was counted
 //! under a lock that was lost may meet what another counted: from then on nothing is judged.
+//!
+//! Where directories are not exclusive that holds among those at one server, and nobody waits for the home.
 
 use crate::coverage::Branch;
 use crate::host::{Expectation, name_of};
-use crate::locks::{Held, LockUse, Wanted};
+use crate::locks::{Given, Held, LockUse, Wanted};
 use crate::world::World;
 use bytes::Bytes;
 use rand::Rng;
-use wayfs_types::request::{Answer, Change, Level, Outcome, Request};
+use std::collections::BTreeMap;
+use wayfs_types::request::{Answer, Change, Level, LockKind, LockRange, Outcome, Request};
 use wayfs_types::{Content, FileId, Inode, Key, Kind};
 
 /// Its name.
@@ -22,8 +25,17 @@ const COUNTER: &str = "counter";
 #[derive(Debug, Default)]
 pub(crate) struct Counter {
     file: Option<FileId>,
-    /// The last count that somebody was told is at the home, and who let go of the lock then.
-    counted: (u64, usize),
+    /// The last count that somebody was told is at the home. Where no directory is exclusive: that somebody counted who had the lock by
+    /// this server.
+    counted: BTreeMap<usize, Counted>,
+}
+
+/// A count, and who let go of the lock then.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counted {
+    number: u64,
+    by: usize,
+    given: Option<Given>,
 }
 
 /// How far a program that has the lock has come.
@@ -105,8 +117,12 @@ impl World {
         }
         let Some(file) = self.counter.file else { return };
         let Some(inode) = self.inode(index, file) else { return };
-        let (number, (counted, by)) = (number_in(&inode), self.counter.counted);
-        if number < counted && !self.is_met(index, file) {
+        let Some(judge) = self.judge_of(&held) else { return };
+        let number = number_in(&inode);
+        let Counted { number: counted, by, given } = self.counter.counted.get(&judge).copied().unwrap_or_default();
+        // Nobody waits for ever for who left: what it did may be on its way still.
+        let is_there = self.plan.exclusive || self.is_kept(by, given);
+        if number < counted && is_there && !self.is_met(index, file) {
             let line = format!("host {index} was granted it and saw {number}, after host {by} had counted {counted}");
             self.violate("who is granted a lock sees what was done under it before", line);
         }
@@ -121,6 +137,11 @@ impl World {
         let expectation = Expectation::Stored { base, content: content.clone() };
         let change = Change::Store { file, base, content, mtime };
         self.ask(index, Request::Change { user: 1000, change }, expectation);
+    }
+
+    /// Whose word counts for who had the lock: the home's, or outside of exclusive directories that of the server that gave it.
+    fn judge_of(&self, held: &Held) -> Option<usize> {
+        if self.plan.exclusive { Some(0) } else { held.given.map(|given| given.server) }
     }
 
     /// Whether a report tells of the file: counts under locks that were lost met others.
@@ -138,6 +159,14 @@ impl World {
         match (request, outcome) {
             (Request::Change { change: Change::Store { file, .. }, .. }, _) if Some(*file) != self.counter.file => {}
             (Request::Change { change: Change::Store { .. }, .. }, Ok(Answer::Changed { record, .. })) => {
+                if !self.plan.exclusive {
+                    self.set_counting(index, held, Counting::Done(number));
+                    // What it stored is nowhere else yet.
+                    if self.random.random_bool(0.7) {
+                        self.leave_lock(index);
+                    }
+                    return;
+                }
                 let wait = Request::Wait { record: Some(*record), until: Level::Visible };
                 self.ask(index, wait, Expectation::Nothing);
             }
@@ -159,12 +188,16 @@ impl World {
     }
 
     /// A program let go of the lock, which it had all the time.
-    pub(crate) fn counted(&mut self, index: usize, counting: Counting) {
-        if let Counting::Done(number) = counting {
-            self.cover(Branch::Counted, true);
-            if number > self.counter.counted.0 {
-                self.counter.counted = (number, index);
-            }
+    pub(crate) fn counted(&mut self, index: usize, held: &Held) {
+        let (Counting::Done(number), Some(judge)) = (held.counting, self.judge_of(held)) else { return };
+        let is_whole = held.wanted.range == LockRange::WHOLE && held.wanted.kind == LockKind::Write;
+        if !is_whole || !self.plan.exclusive && !self.is_kept(index, held.given) {
+            return;
+        }
+        self.cover(Branch::Counted, true);
+        let counted = self.counter.counted.entry(judge).or_default();
+        if number > counted.number {
+            *counted = Counted { number, by: index, given: held.given };
         }
     }
 }

@@ -63,6 +63,8 @@ pub enum Branch {
     MakerBeaten,
     /// A program was granted a lock.
     LockTaken,
+    /// A program was given a lock while its client decided about those of a file.
+    LocksDelegated,
     /// A program that let go of a lock was told that it was lost.
     LockLost,
     /// A program counted under a lock that it had all the time.
@@ -75,7 +77,7 @@ pub enum Branch {
 
 impl Branch {
     /// Those that every long hunt must come by.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 31] = [
         Self::PushInterrupted,
         Self::PushRefused,
         Self::FileRead,
@@ -102,6 +104,7 @@ impl Branch {
         Self::Gone,
         Self::MakerBeaten,
         Self::LockTaken,
+        Self::LocksDelegated,
         Self::LockLost,
         Self::Counted,
         Self::Fenced,
@@ -138,6 +141,7 @@ impl Branch {
             | Self::SaidAtRisk
             | Self::MakerBeaten
             | Self::LockTaken
+            | Self::LocksDelegated
             | Self::LockLost
             | Self::Counted => None,
         }

@@ -57,13 +57,13 @@ pub(crate) struct Host {
     pub(crate) parent_session: Option<PeerId>,
     pub(crate) next_request: u64,
     pub(crate) waiting: BTreeMap<RequestId, Expectation>,
-    /// What its program does with locks, where all is exclusive.
+    /// What its program does with locks.
     pub(crate) lock: LockUse,
     /// What it was asked, where clients take rights to change alone.
     pub(crate) asked: BTreeMap<RequestId, Asked>,
     /// The last record of its own of which is noted what it took a name from, where all is exclusive.
     pub(crate) noted: Option<RecordId>,
-    /// What it was asked, where all is exclusive.
+    /// What it was asked, where all is exclusive or programs use locks.
     pub(crate) changes_asked: BTreeMap<RequestId, Request>,
     pub(crate) collected: BTreeMap<RequestId, Outcome>,
     /// Files it came across, newest last.

@@ -3,6 +3,9 @@
 //!
 //! A program has a lock from when it is told so until it asks to let go of it. If another was given it by then, it is
 //! to be told that its lock was lost.
+//!
+//! In some of the other seeds programs lock as well. There no two at one server have a lock at a time, as long as neither's session with
+//! it ended; clients decide about files that they alone lock (`proto`'s `lock_delegations.rs`), and are asked to return them.
 
 use crate::counter::Counting;
 use crate::coverage::Branch;
@@ -35,6 +38,8 @@ pub(crate) enum LockUse {
 pub(crate) struct Wanted {
     pub(crate) file: FileId,
     pub(crate) owner: LockOwner,
+    pub(crate) range: LockRange,
+    pub(crate) kind: LockKind,
     /// The session in which it opened the file that it reads when it has the lock.
     pub(crate) opened: Option<PeerId>,
 }
@@ -45,16 +50,47 @@ pub(crate) struct Held {
     pub(crate) wanted: Wanted,
     /// Who was given it meanwhile.
     pub(crate) met: Option<usize>,
+    /// The server that gave it, and the session, if it had one that the server vouched for.
+    pub(crate) given: Option<Given>,
     /// What it does under it.
     pub(crate) counting: Counting,
 }
 
+/// By whom a lock was given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Given {
+    pub(crate) server: usize,
+    session: PeerId,
+}
+
+impl Wanted {
+    fn excludes(&self, other: &Self) -> bool {
+        let is_shared = self.kind == LockKind::Read && other.kind == LockKind::Read;
+        let overlap = self.range.start <= other.range.end && other.range.start <= self.range.end;
+        self.file == other.file && overlap && !is_shared
+    }
+}
+
 impl World {
-    /// Whether what was told is kept: nobody's disk went back, and nobody is there twice.
+    /// Whether programs use locks, and what was told is kept: nobody's disk went back, and nobody is there twice.
     pub(crate) fn judges_locks(&self) -> bool {
         const FORGET: [Disaster; 5] =
             [Disaster::HomeGone, Disaster::HomeBack, Disaster::StationBack, Disaster::ClientBack, Disaster::Clone];
-        self.plan.exclusive && !FORGET.iter().any(|disaster| self.plan.disasters.contains(disaster))
+        let uses = self.plan.exclusive || self.plan.locks;
+        uses && !FORGET.iter().any(|disaster| self.plan.disasters.contains(disaster))
+    }
+
+    /// The server that vouches for what a host is given now.
+    fn given_to(&self, index: usize) -> Option<Given> {
+        let host = &self.hosts[index];
+        let is_trusted = host.replica.as_ref().is_some_and(|replica| replica.is_trusted());
+        let (session, server) = (host.parent_session?, self.parent_of(index)?);
+        is_trusted.then_some(Given { server, session })
+    }
+
+    /// Whether the session in which a host was given something goes on.
+    pub(crate) fn is_kept(&self, index: usize, given: Option<Given>) -> bool {
+        given.is_some() && self.given_to(index) == given
     }
 
     /// A client's program takes a lock, or lets go of the one that it has.
@@ -65,35 +101,53 @@ impl World {
         match self.hosts[index].lock {
             LockUse::Idle => self.take_lock(index),
             LockUse::Has(Held { counting: Counting::Asked(_), .. }) => {}
-            LockUse::Has(held) => {
-                self.hosts[index].lock = LockUse::Leaves(held);
-                let Wanted { file, owner, .. } = held.wanted;
-                let (family, range) = (LockFamily::Flock, LockRange::WHOLE);
-                self.ask(index, Request::Unlock { file, family, owner, range }, Expectation::Nothing);
-            }
+            LockUse::Has(_) => self.leave_lock(index),
             LockUse::Opens(_) | LockUse::Takes(_) | LockUse::Leaves(_) => {}
         }
+    }
+
+    pub(crate) fn leave_lock(&mut self, index: usize) {
+        let LockUse::Has(held) = self.hosts[index].lock else { return };
+        self.hosts[index].lock = LockUse::Leaves(held);
+        let Wanted { file, owner, range, .. } = held.wanted;
+        let family = self.family();
+        self.ask(index, Request::Unlock { file, family, owner, range }, Expectation::Nothing);
     }
 
     fn take_lock(&mut self, index: usize) {
         // The root is the one file that all know, and that is the home's as soon as the mode is known here.
         let file = FileId::ROOT;
         let replica = self.hosts[index].replica.as_ref();
-        if !replica.is_some_and(|replica| replica.is_the_homes(file).unwrap_or(false)) {
+        if self.plan.exclusive && !replica.is_some_and(|replica| replica.is_the_homes(file).unwrap_or(false)) {
             return;
         }
         let owner = LockOwner(self.hosts[index].next_request);
-        let wanted = Wanted { file, owner, opened: None };
+        let (range, kind) =
+            if self.plan.exclusive { (LockRange::WHOLE, LockKind::Write) } else { self.part_of_a_file() };
+        let wanted = Wanted { file, owner, range, kind, opened: None };
         if !self.open_counter(index, wanted) {
             self.ask_for_lock(index, wanted);
         }
     }
 
+    fn family(&self) -> LockFamily {
+        if self.plan.exclusive { LockFamily::Flock } else { LockFamily::Posix }
+    }
+
+    fn part_of_a_file(&mut self) -> (LockRange, LockKind) {
+        if self.random.random_bool(0.5) {
+            return (LockRange::WHOLE, LockKind::Write);
+        }
+        let start = self.random.random_range(0..4);
+        let end = if self.random.random_bool(0.3) { u64::MAX } else { self.random.random_range(start..4) };
+        let kind = if self.random.random_bool(0.3) { LockKind::Read } else { LockKind::Write };
+        (LockRange { start, end }, kind)
+    }
+
     pub(crate) fn ask_for_lock(&mut self, index: usize, wanted: Wanted) {
-        let Wanted { file, owner, .. } = wanted;
+        let Wanted { file, owner, range, kind, .. } = wanted;
         self.hosts[index].lock = LockUse::Takes(wanted);
-        let (family, range, kind, wait) =
-            (LockFamily::Flock, LockRange::WHOLE, LockKind::Write, self.random.random_bool(0.7));
+        let (family, wait) = (self.family(), self.random.random_bool(0.7));
         let request = LockRequest { file, family, owner, pid: 1, range, kind, wait };
         self.ask(index, Request::Lock(request), Expectation::Nothing);
     }
@@ -114,24 +168,35 @@ impl World {
     }
 
     fn lock_taken(&mut self, index: usize, wanted: Wanted) {
+        let given = self.given_to(index);
         for other in 0..self.hosts.len() {
-            if let LockUse::Has(held) = &mut self.hosts[other].lock
-                && held.wanted.file == wanted.file
-            {
+            let LockUse::Has(mut held) = self.hosts[other].lock else { continue };
+            if !held.wanted.excludes(&wanted) {
+                continue;
+            }
+            if self.plan.exclusive {
                 held.met = Some(index);
+                self.hosts[other].lock = LockUse::Has(held);
+            } else if held.given.map(|of| of.server) == given.map(|of| of.server) && self.is_kept(other, held.given) {
+                let line =
+                    format!("host {index} was given {:?} of {}, which host {other} has", wanted.range, wanted.file);
+                self.violate("no two at one server have a lock", line);
             }
         }
-        let held = Held { wanted, met: None, counting: Counting::Not };
+        let held = Held { wanted, met: None, given, counting: Counting::Not };
         self.hosts[index].lock = LockUse::Has(held);
         self.count(index, held);
         self.cover(Branch::LockTaken, true);
+        let replica = self.hosts[index].replica.as_ref();
+        let delegated = replica.map_or(0, |replica| replica.locks_delegated());
+        self.cover(Branch::LocksDelegated, delegated > 0);
     }
 
     fn lock_left(&mut self, index: usize, held: &Held, outcome: &Outcome) {
         self.cover(Branch::LockLost, outcome == &Err(FsError::Io));
         let Some(other) = held.met.filter(|_| outcome.is_ok()) else {
             return if outcome.is_ok() {
-                self.counted(index, held.counting)
+                self.counted(index, held)
             };
         };
         let line = format!("host {index} let go of its lock on {}, which host {other} had by then", held.wanted.file);

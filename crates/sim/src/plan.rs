@@ -141,6 +141,8 @@ pub struct Limits {
     pub pushes: usize,
     /// Versions that are looked at together when somebody wants all of an origin.
     pub wants: usize,
+    /// Files of one client whose locks it may decide about.
+    pub lock_delegations: usize,
     /// Watches of a client.
     pub watches: usize,
     /// Changes for which tombstones are kept.
@@ -193,6 +195,8 @@ pub struct Plan {
     pub close_to_open: bool,
     /// Whether all directories are exclusive (`docs/decisions/0034-exclusive-directories.md`).
     pub exclusive: bool,
+    /// Whether programs lock files although no directory is exclusive.
+    pub locks: bool,
     /// Different names that clients draw from in a directory.
     pub names: u32,
     /// What clients do, by weight.
@@ -237,9 +241,14 @@ impl Plan {
             // Drawn for itself: the rest of the seed is as without it.
             close_to_open: ChaCha8Rng::seed_from_u64(seed ^ 0xc105e).random_bool(0.5),
             exclusive: ChaCha8Rng::seed_from_u64(seed ^ 0xe8c1).random_bool(0.2),
+            locks: ChaCha8Rng::seed_from_u64(seed ^ 0x10c5).random_bool(0.25),
             names: if random.random_bool(0.5) { 5 } else { random.random_range(1..=16) },
             operations: operations(&mut random),
-            limits: Limits { wants: wants(seed), ..Limits::draw(&mut random) },
+            limits: Limits {
+                wants: wants(seed),
+                lock_delegations: lock_delegations(seed),
+                ..Limits::draw(&mut random)
+            },
             cache_chunks_max: random.random_bool(0.5).then(|| random.random_range(0..20)),
             sweep_grace: Duration::from_millis(if random.random_bool(0.5) {
                 600_000
@@ -303,6 +312,7 @@ impl Limits {
         in_flight: 4096,
         pushes: 64,
         wants: 4096,
+        lock_delegations: 1024,
         watches: 65_536,
         tombstones: 100_000,
         catch_up: 1_000_000,
@@ -325,6 +335,7 @@ impl Limits {
             in_flight: small(4, 4096),
             pushes: small(2, 64),
             wants: Self::USUAL.wants,
+            lock_delegations: Self::USUAL.lock_delegations,
             // Not tiny: with few watches a connected client shows what is old (`docs/simulator.md`).
             watches: small(6, 65_536).max(65_536),
             tombstones: tiny(30, 100_000),
@@ -341,6 +352,12 @@ impl Limits {
 fn wants(seed: u64) -> usize {
     let mut random = ChaCha8Rng::seed_from_u64(seed ^ 0x3a17);
     if random.random_bool(0.25) { random.random_range(1..=4) } else { Limits::USUAL.wants }
+}
+
+/// The same.
+fn lock_delegations(seed: u64) -> usize {
+    let mut random = ChaCha8Rng::seed_from_u64(seed ^ 0xde1e);
+    if random.random_bool(0.25) { 0 } else { Limits::USUAL.lock_delegations }
 }
 
 /// Every kind is drawn for itself, so that a kind more does not change what the others do.

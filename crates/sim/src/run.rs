@@ -381,6 +381,7 @@ fn config(plan: &Plan, role: Role, origin: OriginId, index: usize) -> Config {
     config.records_in_flight_max = plan.limits.in_flight;
     config.pushes_max = plan.limits.pushes;
     config.wants_max = plan.limits.wants;
+    config.lock_delegations_max = plan.limits.lock_delegations;
     config.watches_max = plan.limits.watches;
     config.tombstones_kept = plan.limits.tombstones;
     config.catch_up_max = plan.limits.catch_up;

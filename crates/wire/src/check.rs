@@ -84,6 +84,10 @@ fn check_up(up: &Up) -> Checked {
         Up::Unlock { range, .. } => check_range(*range),
         Up::GiveLock { wanted: locks, .. } | Up::LockGiven { left: locks, .. } => check_locks(locks),
         Up::BringsLocks { .. } => Ok(()),
+        Up::ReturnLocks { file, family, held, .. } => {
+            check_locks(held)?;
+            within(held.iter().all(|lock| (lock.file, lock.family) == (*file, *family)), "locks returned")
+        }
         Up::Start | Up::Received { .. } | Up::Want { .. } | Up::LockCancel { .. } => Ok(()),
         Up::Ping { .. } | Up::Renew { .. } | Up::Catch { .. } => Ok(()),
         Up::Facts { versions, .. } => at_most(versions.len(), FACTS_MAX, "versions"),
@@ -129,7 +133,7 @@ fn check_down(down: &Down) -> Checked {
         Down::Claimed { .. } | Down::HomeWord { .. } => Ok(()),
         Down::LockLost { range, .. } => check_range(*range),
         Down::GiveLock { wanted: locks, .. } | Down::LockGiven { left: locks, .. } => check_locks(locks),
-        Down::BringsLocks { .. } => Ok(()),
+        Down::BringsLocks { .. } | Down::RecallLocks { .. } => Ok(()),
         Down::Alone { files } | Down::GiveBack { files, .. } => at_most(files.len(), IDS_MAX, "directories"),
         Down::Seek { versions } => {
             at_most(versions.len(), RECORDS_MAX, "versions")?;

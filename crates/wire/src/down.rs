@@ -202,4 +202,13 @@ pub enum Down {
         /// Who.
         client: OriginId,
     },
+    /// Another asks for a lock on a file whose locks were delegated to the child, which is to return them.
+    RecallLocks {
+        /// The file.
+        file: FileId,
+        /// Which kind of lock.
+        family: LockFamily,
+        /// As in [`LockVerdict::Delegated`].
+        serial: u64,
+    },
 }

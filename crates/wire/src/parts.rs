@@ -221,6 +221,12 @@ pub enum LockVerdict {
     Overload,
     /// It is the home's to give, and that cannot be reached from here.
     Unreachable,
+    /// Nobody else has a lock of this family on the file: the child decides about all of them by itself, this one included,
+    /// until it returns them.
+    Delegated {
+        /// Chosen by the parent, higher than any before.
+        serial: u64,
+    },
 }
 
 /// The room of one server.

@@ -215,6 +215,16 @@ fn lock_message() -> impl Strategy<Value = Message> {
             let left = files.into_iter().map(|file| lock(file, 0, u64::MAX)).collect();
             Message::Up(Up::LockGiven { ask: AskId(ask), told, left })
         }),
+        (any::<u64>(), file(), proptest::collection::vec(any::<u64>(), 0..9)).prop_map(|(serial, file, starts)| {
+            let held = starts.into_iter().map(|start| lock(file, start, u64::MAX)).collect();
+            Message::Up(Up::ReturnLocks { file, family: LockFamily::Posix, serial, held })
+        }),
+        (any::<u64>(), file()).prop_map(|(serial, file)| {
+            Message::Down(Down::RecallLocks { file, family: LockFamily::Flock, serial })
+        }),
+        (any::<u64>(), any::<u64>()).prop_map(|(ask, serial)| {
+            Message::Down(Down::LockAnswer { ask: AskId(ask), verdict: LockVerdict::Delegated { serial } })
+        }),
     ]
 }
 
@@ -413,6 +423,11 @@ fn golden_vectors() {
     assert_eq!(hex(&Message::Up(Up::GiveLock { ask: AskId(2), client, wanted })), "07001c0205010100010103090000");
     assert_eq!(hex(&Message::Up(Up::LockGiven { ask: AskId(2), told: true, left: Vec::new() })), "07001d020100");
     assert_eq!(hex(&Message::Down(Down::BringsLocks { client })), "07011705");
+    let (file, family) = (FileId::ROOT, LockFamily::Flock);
+    assert_eq!(hex(&Message::Down(Down::RecallLocks { file, family, serial: 6 })), "070118010106");
+    assert_eq!(hex(&Message::Up(Up::ReturnLocks { file, family, serial: 6, held: Vec::new() })), "07001f01010600");
+    let answer = Down::LockAnswer { ask: AskId(2), verdict: LockVerdict::Delegated { serial: 6 } };
+    assert_eq!(hex(&Message::Down(answer)), "070107020706");
     let image = KeyImage {
         key: Key::Entry(FileId::ROOT, Name::new("a").unwrap()),
         image: Some(Image::Entry(Entry { file: FileId::ROOT, version: RecordId::GENESIS })),

@@ -215,4 +215,15 @@ pub enum Up {
         /// Who.
         client: OriginId,
     },
+    /// The child decides about a file's locks no more, of its own accord or since it was asked to ([`Down::RecallLocks`]).
+    ReturnLocks {
+        /// The file.
+        file: FileId,
+        /// Which kind of lock.
+        family: LockFamily,
+        /// As in [`LockVerdict::Delegated`].
+        serial: u64,
+        /// What its programs have.
+        held: Vec<LockRequest>,
+    },
 }

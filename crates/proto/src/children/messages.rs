@@ -81,9 +81,8 @@ impl<S: MetaStore> Replica<S> {
             Up::Have { versions } => Ok(self.handle_have(origin, &versions)?),
             Up::Gone { versions, writer } => self.handle_gone(peer, origin, (versions, writer)),
             Up::Want { origin: of, through } => self.handle_child_want(peer, origin, of, through),
-            Up::Lock { .. } | Up::KeepLock { .. } | Up::TestLock { .. } | Up::Unlock { .. } | Up::LockCancel { .. } => {
-                self.handle_child_locks(origin, up)
-            }
+            Up::Lock { .. } | Up::KeepLock { .. } | Up::TestLock { .. } => self.handle_child_locks(origin, up),
+            Up::Unlock { .. } | Up::LockCancel { .. } | Up::ReturnLocks { .. } => self.handle_child_locks(origin, up),
             Up::TakesRights { .. } | Up::Claim { .. } | Up::GivenBack { .. } => {
                 self.handle_child_rights(origin, up);
                 Ok(())

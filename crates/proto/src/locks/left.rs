@@ -3,40 +3,47 @@
 //! It is in the way as anything held, and who wants it waits, also who does not wait for locks: nobody knows yet whether it is free.
 
 use super::{
-    Asker, File, Held, Holder, LockTable, Waiter, Wish, excludes, family_number, family_of, overlaps, range_of,
+    Asker, File, Held, Holder, LockTable, Recall, TableKey, Waiter, excludes, family_number, family_of, overlaps,
+    range_of,
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
+use wayfs_types::OriginId;
 use wayfs_types::request::{LockFamily, LockOwner, LockRequest};
-use wayfs_types::{FileId, OriginId};
 
 /// Who supposedly has what a client may have: its owners are not known.
-const ANY_OWNER: LockOwner = LockOwner(u64::MAX);
+pub(super) const ANY_OWNER: LockOwner = LockOwner(u64::MAX);
 
 /// Clients that left.
 #[derive(Debug, Default)]
 pub(super) struct Left {
     pub(super) clients: BTreeSet<OriginId>,
-    /// Where somebody may wait for what they have since it was looked at last.
-    touched: BTreeSet<(FileId, u8)>,
+    /// Where somebody may wait for what they have, or for what is delegated, since it was looked at last.
+    pub(super) touched: BTreeSet<TableKey>,
 }
 
-/// Who waits for what clients have that left.
+/// Who waits for what clients have that left, and for what is delegated.
 #[derive(Debug, Default)]
 pub(crate) struct Looked {
     /// What is wanted of whom.
     pub(crate) wanted: Vec<(OriginId, LockRequest)>,
+    /// What children are to return.
+    pub(crate) recalled: Vec<Recall>,
     /// Who does not wait for locks, and somebody else has what they want.
     pub(crate) refused: Vec<(Asker, LockRequest)>,
+    /// Who would wait for ever.
+    pub(crate) deadlocked: Vec<(Asker, LockRequest)>,
+    /// What is in the way of those who only want to know.
+    pub(crate) tested: Vec<(Asker, Option<LockRequest>)>,
     /// Who is granted what he wants since they wait no more.
     pub(crate) granted: Vec<(Asker, LockRequest)>,
 }
 
-impl Held {
-    fn is_in_the_way(&self, of: &Waiter) -> bool {
-        let range = range_of(&of.request);
-        let is_left_over = self.stale && self.holder.origin == of.holder.origin;
-        let is_others = self.holder != of.holder && !is_left_over;
-        is_others && overlaps(self.range, range) && excludes(self.kind, of.request.kind)
+impl Looked {
+    /// Whether nobody is to be told or asked anything.
+    pub(crate) fn is_nothing(&self) -> bool {
+        let Self { wanted, recalled, refused, deadlocked, tested, granted } = self;
+        let ends = refused.is_empty() && deadlocked.is_empty() && tested.is_empty() && granted.is_empty();
+        ends && wanted.is_empty() && recalled.is_empty()
     }
 }
 
@@ -52,16 +59,22 @@ impl File {
 }
 
 impl LockTable {
-    /// Whether what stands in a lock's way is only what clients have that left.
-    pub(super) fn only_left_ones_exclude(&self, holder: Holder, request: &LockRequest) -> bool {
-        let Some(file) = self.files.get(&(request.file, family_number(request.family))) else { return false };
+    /// Whether of what stands in a lock's way nobody knows here whether it is in the way: clients that left have it, or a child
+    /// decides about it.
+    pub(super) fn only_undecided_exclude(&self, holder: Holder, request: &LockRequest) -> bool {
+        let key = (request.file, family_number(request.family));
+        let Some(file) = self.files.get(&key) else { return false };
         let mut obstacles = file.obstacles(holder, range_of(request), request.kind);
-        !self.left.clients.is_empty() && obstacles.all(|held| self.left.clients.contains(&held.holder.origin))
+        obstacles.all(|held| self.is_undecided(key, held))
+    }
+
+    fn is_undecided(&self, key: TableKey, held: &Held) -> bool {
+        self.left.clients.contains(&held.holder.origin) || self.delegations.is_delegated(key, held)
     }
 
     /// Somebody may wait on.
-    pub(super) fn touch(&mut self, key: (FileId, u8)) {
-        if !self.left.clients.is_empty() {
+    pub(super) fn touch(&mut self, key: TableKey) {
+        if !self.left.clients.is_empty() || self.delegations.has(key) {
             self.left.touched.insert(key);
         }
     }
@@ -93,36 +106,74 @@ impl LockTable {
     /// All locks that somebody waits for.
     pub(crate) fn waited_for(&self) -> Vec<LockRequest> {
         let waiting = self.files.values().flat_map(|file| &file.waiting);
-        waiting.filter(|waiter| waiter.wish == Wish::Take).map(|waiter| waiter.request).collect()
+        waiting.filter(|waiter| waiter.takes()).map(|waiter| waiter.request).collect()
     }
 
-    /// Who waits for what clients have that left, of those that nobody looked at yet.
-    pub(crate) fn look_at_left(&mut self) -> Looked {
+    /// Who waits for what clients have that left, or for what is delegated, of those that nobody looked at yet.
+    pub(crate) fn look_at_undecided(&mut self) -> Looked {
         let mut looked = Looked::default();
         if self.is_paused {
             return looked;
         }
         for key in std::mem::take(&mut self.left.touched) {
-            let Some(file) = self.files.get_mut(&key) else { continue };
-            let (clients, before) = (&self.left.clients, looked.refused.len());
-            let (held, mut on) = (&file.held, std::collections::VecDeque::new());
-            for waiter in std::mem::take(&mut file.waiting) {
-                let others = held.iter().any(|h| h.is_in_the_way(&waiter) && !clients.contains(&h.holder.origin));
-                if others && !waiter.request.wait && waiter.wish == Wish::Take {
-                    looked.refused.push((waiter.asker, waiter.request));
-                    continue;
-                }
-                let of = held.iter().filter(|h| h.is_in_the_way(&waiter)).map(|h| h.holder.origin);
-                let of: BTreeSet<OriginId> = of.filter(|origin| clients.contains(origin)).collect();
-                looked.wanted.extend(of.into_iter().map(|client| (client, waiter.request)));
-                on.push_back(waiter);
-            }
-            file.waiting = on;
-            if looked.refused.len() > before {
+            let is_fewer = self.look_at(key, &mut looked) | self.end_deadlocks(key, &mut looked);
+            if is_fewer {
                 looked.granted.extend(self.wake(key));
             }
         }
         looked
+    }
+
+    /// Answers whether any of those who wait there waits no more.
+    fn look_at(&mut self, key: TableKey, looked: &mut Looked) -> bool {
+        let Some(file) = self.files.get_mut(&key) else { return false };
+        let (mut on, mut tests) = (VecDeque::new(), Vec::new());
+        let (mut is_wanted_back, before) = (false, file.waiting.len());
+        for waiter in std::mem::take(&mut file.waiting) {
+            let kept_by = || file.held.iter().filter(|held| waiter.is_kept_by(held));
+            let left = |held: &&Held| self.left.clients.contains(&held.holder.origin);
+            let is_for_a_child = kept_by().any(|held| self.delegations.is_delegated(key, held));
+            let others = kept_by().any(|held| !left(&held) && !self.delegations.is_delegated(key, held));
+            if !waiter.takes() && !is_for_a_child {
+                tests.push(waiter);
+                continue;
+            }
+            if others && !waiter.request.wait && waiter.takes() {
+                looked.refused.push((waiter.asker, waiter.request));
+                continue;
+            }
+            is_wanted_back |= is_for_a_child;
+            let of: BTreeSet<OriginId> = kept_by().filter(left).map(|held| held.holder.origin).collect();
+            looked.wanted.extend(of.into_iter().map(|client| (client, waiter.request)));
+            on.push_back(waiter);
+        }
+        let is_fewer = on.len() < before;
+        file.waiting = on;
+        for test in tests {
+            looked.tested.push((test.asker, self.test(test.holder, &test.request)));
+        }
+        if is_wanted_back {
+            looked.recalled.extend(self.delegations.recall(key));
+        }
+        is_fewer
+    }
+
+    /// Who waits for itself by way of others: what a child decided about is known only now.
+    fn end_deadlocks(&mut self, key: TableKey, looked: &mut Looked) -> bool {
+        let Some(file) = self.files.get(&key).filter(|_| family_of(key.1) == LockFamily::Posix) else { return false };
+        let waiting: Vec<Waiter> = file.waiting.iter().filter(|waiter| waiter.takes()).copied().collect();
+        let mut is_any = false;
+        for waiter in waiting {
+            if !self.would_deadlock(waiter.holder, &waiter.request) {
+                continue;
+            }
+            if let Some(file) = self.files.get_mut(&key) {
+                file.waiting.retain(|other| other.asker != waiter.asker);
+            }
+            looked.deadlocked.push((waiter.asker, waiter.request));
+            is_any = true;
+        }
+        is_any
     }
 
     /// Whether somebody waits for what a client has, and this is what he wants.
@@ -130,7 +181,7 @@ impl LockTable {
         let Some(file) = self.files.get(&(wanted.file, family_number(wanted.family))) else { return false };
         let is_this = |waiter: &&Waiter| {
             (range_of(&waiter.request), waiter.request.kind) == (range_of(wanted), wanted.kind)
-                && file.held.iter().any(|held| held.holder.origin == client && held.is_in_the_way(waiter))
+                && file.held.iter().any(|held| held.holder.origin == client && waiter.is_kept_by(held))
         };
         file.waiting.iter().any(|waiter| is_this(&waiter))
     }
@@ -146,7 +197,7 @@ impl LockTable {
 
     /// A client that left said what it has: no more and no less. Answers who is granted something thereby.
     pub(crate) fn set_left(&mut self, client: OriginId, has: &[LockRequest]) -> Vec<(Asker, LockRequest)> {
-        let mut keys: BTreeSet<(FileId, u8)> = BTreeSet::new();
+        let mut keys: BTreeSet<TableKey> = BTreeSet::new();
         for (key, file) in &mut self.files {
             let before = file.held.len();
             file.held.retain(|held| held.holder.origin != client);

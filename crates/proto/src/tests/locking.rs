@@ -126,6 +126,7 @@ fn offline_the_programs_of_one_client_exclude_each_other() {
 #[test]
 fn a_late_grant_takes_nothing_from_the_question_that_was_put_again() {
     let mut world = World::new();
+    world.configure(HOME, |config| config.lock_delegations_max = 0);
     let (a, b) = (world.add(Role::Client, "ann@a"), world.add(Role::Client, "bob@b"));
     let peer = world.connect(a, HOME);
     world.connect(b, HOME);
@@ -160,6 +161,7 @@ fn a_late_grant_takes_nothing_from_the_question_that_was_put_again() {
 #[test]
 fn a_grant_that_was_given_before_the_question_was_taken_back_is_told() {
     let mut world = World::new();
+    world.configure(HOME, |config| config.lock_delegations_max = 0);
     let (a, b) = (world.add(Role::Client, "ann@a"), world.add(Role::Client, "bob@b"));
     let peer = world.connect(a, HOME);
     world.connect(b, HOME);
@@ -181,7 +183,7 @@ fn a_grant_that_was_given_before_the_question_was_taken_back_is_told() {
 /// grant that came later would be nobody's, and the lock would be held for ever.
 #[test]
 fn a_question_that_is_taken_back_while_its_grant_waits_is_answered_by_the_grant() {
-    let (mut world, [a, b], [_, line], file) = two_at_one_file();
+    let (mut world, [a, b], [_, line], file) = two_at_one_file(0);
     let wait = world.request(b, Request::Lock(exclusive(file, true)));
     world.settle();
     world.configure(HOME, |config| config.images_per_message = 1);
@@ -208,6 +210,7 @@ fn a_question_that_is_taken_back_while_its_grant_waits_is_answered_by_the_grant(
 #[test]
 fn what_was_held_before_an_interrupted_upgrade_is_held_after_it() {
     let mut world = World::new();
+    world.configure(HOME, |config| config.lock_delegations_max = 0);
     let (a, b) = (world.add(Role::Client, "ann@a"), world.add(Role::Client, "bob@b"));
     let peer = world.connect(a, HOME);
     world.connect(b, HOME);
@@ -251,8 +254,9 @@ fn who_would_wait_for_a_waiter_of_its_own_is_told_of_the_deadlock() {
 }
 
 /// Two clients that both have the file open and cached, and the first has the lock.
-fn two_at_one_file() -> (World, [usize; 2], [crate::PeerId; 2], FileId) {
+fn two_at_one_file(delegations: usize) -> (World, [usize; 2], [crate::PeerId; 2], FileId) {
     let mut world = World::new();
+    world.configure(HOME, |config| config.lock_delegations_max = delegations);
     let (a, b) = (world.add(Role::Client, "ann@a"), world.add(Role::Client, "bob@b"));
     let peers = [world.connect(a, HOME), world.connect(b, HOME)];
     world.settle();
@@ -276,45 +280,51 @@ fn content_at_grant(world: &mut World, client: usize, file: FileId, wait: wayfs_
 /// Proves [S-lock-order].
 #[test]
 fn who_is_granted_a_lock_sees_what_was_done_under_it_before() {
-    let (mut world, [a, b], _, file) = two_at_one_file();
-    let wait = world.request(b, Request::Lock(exclusive(file, true)));
-    world.settle();
-    // Its disk is slow, so nothing is sent for the time being but what somebody waits for.
-    world.hosts[a].hold_syncs = true;
-    world.store(a, file, small("new"));
-    assert_eq!(world.ask(a, unlock(file)), Ok(Answer::Done));
-    assert_eq!(content_at_grant(&mut world, b, file, wait), small("new"));
+    for delegations in [0, 9] {
+        let (mut world, [a, b], _, file) = two_at_one_file(delegations);
+        let wait = world.request(b, Request::Lock(exclusive(file, true)));
+        world.settle();
+        // Its disk is slow, so nothing is sent for the time being but what somebody waits for.
+        world.hosts[a].hold_syncs = true;
+        world.store(a, file, small("new"));
+        assert_eq!(world.ask(a, unlock(file)), Ok(Answer::Done));
+        assert_eq!(content_at_grant(&mut world, b, file, wait), small("new"));
+    }
 }
 
 /// Proves [S-lock-order].
 #[test]
 fn a_lock_that_is_let_go_while_the_parent_is_away_waits_for_what_was_done_under_it() {
-    let (mut world, [a, b], [peer, _], file) = two_at_one_file();
-    let wait = world.request(b, Request::Lock(exclusive(file, true)));
-    world.settle();
-    world.hosts[a].hold_syncs = true;
-    world.close(peer);
-    world.store(a, file, small("new"));
-    assert_eq!(world.ask(a, unlock(file)), Ok(Answer::Done));
-    world.settle();
-    assert_eq!(world.answer(b, wait), None, "a lost client keeps its locks for a lease");
-    world.connect(a, HOME);
-    assert_eq!(content_at_grant(&mut world, b, file, wait), small("new"));
+    for delegations in [0, 9] {
+        let (mut world, [a, b], [peer, _], file) = two_at_one_file(delegations);
+        let wait = world.request(b, Request::Lock(exclusive(file, true)));
+        world.settle();
+        world.hosts[a].hold_syncs = true;
+        world.close(peer);
+        world.store(a, file, small("new"));
+        assert_eq!(world.ask(a, unlock(file)), Ok(Answer::Done));
+        world.settle();
+        assert_eq!(world.answer(b, wait), None, "a lost client keeps its locks for a lease");
+        world.connect(a, HOME);
+        assert_eq!(content_at_grant(&mut world, b, file, wait), small("new"));
+    }
 }
 
 /// Proves [S-lock-order].
 #[test]
 fn who_shares_a_lock_that_it_held_alone_shows_what_it_did() {
-    let (mut world, [a, b], _, file) = two_at_one_file();
-    let reads = LockRequest { kind: LockKind::Read, ..exclusive(file, true) };
-    let wait = world.request(b, Request::Lock(reads));
-    world.settle();
-    world.hosts[a].hold_syncs = true;
-    world.store(a, file, small("new"));
-    let share = world.request(a, Request::Lock(reads));
-    assert_eq!(content_at_grant(&mut world, b, file, wait), small("new"));
-    world.settle();
-    assert_eq!(world.answer(a, share), Some(Ok(Answer::Done)));
+    for delegations in [0, 9] {
+        let (mut world, [a, b], _, file) = two_at_one_file(delegations);
+        let reads = LockRequest { kind: LockKind::Read, ..exclusive(file, true) };
+        let wait = world.request(b, Request::Lock(reads));
+        world.settle();
+        world.hosts[a].hold_syncs = true;
+        world.store(a, file, small("new"));
+        let share = world.request(a, Request::Lock(reads));
+        assert_eq!(content_at_grant(&mut world, b, file, wait), small("new"));
+        world.settle();
+        assert_eq!(world.answer(a, share), Some(Ok(Answer::Done)));
+    }
 }
 
 /// Another copy of its store was opened, and a machine goes on under another origin: nobody keeps for that what the former one had.

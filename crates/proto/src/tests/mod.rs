@@ -26,6 +26,7 @@ mod left_locks;
 mod liars;
 mod limited;
 mod links;
+mod lock_delegations;
 mod lock_grace;
 mod locking;
 mod lost;

@@ -63,7 +63,9 @@ impl<S: MetaStore> Replica<S> {
                 self.staged.outputs.push(Output::Shared { file, version });
                 Ok(())
             }
-            said @ (Down::LockAnswer { .. } | Down::LockLost { .. }) => self.handle_locks_said(said),
+            said @ (Down::LockAnswer { .. } | Down::LockLost { .. } | Down::RecallLocks { .. }) => {
+                self.handle_locks_said(said)
+            }
             said @ (Down::GiveLock { .. } | Down::LockGiven { .. } | Down::BringsLocks { .. }) => {
                 self.handle_lock_news(said)
             }

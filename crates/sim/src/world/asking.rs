@@ -29,8 +29,10 @@ impl World {
         if let Some(asked) = self.note_asked(index, &request, deadline) {
             self.hosts[index].asked.insert(id, asked);
         }
-        if self.plan.exclusive && self.hosts[index].is_client() {
-            self.note_change_asked(index, &request);
+        if (self.plan.exclusive || self.plan.locks) && self.hosts[index].is_client() {
+            if self.plan.exclusive {
+                self.note_change_asked(index, &request);
+            }
             self.hosts[index].changes_asked.insert(id, request.clone());
         }
         self.feed(index, Input::Request { id, request, deadline });
@@ -45,13 +47,22 @@ impl World {
         if let Some(asked) = self.hosts[index].asked.remove(&id) {
             self.check_sharing(index, &asked, &outcome);
         }
-        if let Some(request) = self.hosts[index].changes_asked.remove(&id) {
-            self.check_makers(index, &request, &outcome);
+        let request = self.hosts[index].changes_asked.remove(&id);
+        if let Some(request) = request.as_ref().filter(|_| self.plan.exclusive) {
+            self.check_makers(index, request, &outcome);
+        }
+        self.take_in(index, (id, &expectation), &outcome);
+        // What a program does next may be answered at once.
+        if let Some(request) = request {
             self.check_locks(index, &request, &outcome);
         }
-        match (&expectation, &outcome) {
+    }
+
+    /// What an answer says.
+    fn take_in(&mut self, index: usize, (id, expectation): (RequestId, &Expectation), outcome: &Outcome) {
+        match (expectation, outcome) {
             (Expectation::Collected, _) => {
-                self.hosts[index].collected.insert(id, outcome);
+                self.hosts[index].collected.insert(id, outcome.clone());
             }
             (Expectation::Level { record, level: Level::Safe, station, session }, Ok(Answer::Reached)) => {
                 let is_same = self.hosts[index].parent_session == Some(*session);
@@ -60,7 +71,7 @@ impl World {
                 let before = self.history.report_safe(index, *record, self.now, station);
                 self.check_safe_is_kept(index, *record, before);
             }
-            _ => self.learned(index, &expectation, &outcome),
+            _ => self.learned(index, expectation, outcome),
         }
     }
 

@@ -1,0 +1,362 @@
+//! Locks that stay with the client whose programs alone use them (decision 0057).
+
+use super::world::{HOME, World, small};
+use crate::{Input, PeerId, Role};
+use std::time::Duration;
+use wayfs_types::request::{
+    Answer, LockFamily, LockKind, LockOwner, LockRange, LockRequest, Outcome, Request, RequestId,
+};
+use wayfs_types::{FileId, FsError};
+use wayfs_wire::{Down, LockVerdict, Message, Up, decode, encode};
+
+const WHOLE: LockRange = LockRange::WHOLE;
+
+/// Two clients of one server, and a file that both know.
+struct Pair {
+    world: World,
+    ann: usize,
+    bob: usize,
+    /// Ann's session.
+    line: PeerId,
+    file: FileId,
+}
+
+impl Pair {
+    fn new() -> Self {
+        let mut world = World::new();
+        let (ann, bob) = (world.add(Role::Client, "ann@a"), world.add(Role::Client, "bob@b"));
+        let line = world.connect(ann, HOME);
+        world.connect(bob, HOME);
+        world.settle();
+        let file = world.create(ann, FileId::ROOT, "x");
+        world.store(ann, file, small("old"));
+        world.settle();
+        assert_eq!(world.lookup(bob, FileId::ROOT, "x").unwrap().1.content, small("old"));
+        Self { world, ann, bob, line, file }
+    }
+
+    fn lock(&mut self, who: usize, request: LockRequest) -> Outcome {
+        self.world.ask(who, Request::Lock(request))
+    }
+
+    fn unlock(&mut self, who: usize, owner: u64, range: LockRange) -> Outcome {
+        let (file, family, owner) = (self.file, LockFamily::Posix, LockOwner(owner));
+        self.world.ask(who, Request::Unlock { file, family, owner, range })
+    }
+
+    fn wait_for(&mut self, who: usize, request: LockRequest) -> RequestId {
+        self.world.request_within(who, Request::Lock(LockRequest { wait: true, ..request }), Duration::from_secs(600))
+    }
+
+    /// A write lock on a part of the file.
+    fn write(&self, owner: u64, start: u64, end: u64) -> LockRequest {
+        let (family, range, kind) = (LockFamily::Posix, LockRange { start, end }, LockKind::Write);
+        LockRequest { file: self.file, family, owner: LockOwner(owner), pid: owner as u32, range, kind, wait: false }
+    }
+
+    fn whole(&self, owner: u64) -> LockRequest {
+        self.write(owner, 0, u64::MAX)
+    }
+
+    fn delegated(&self, who: usize) -> usize {
+        self.world.hosts[who].replica.locks_delegated()
+    }
+
+    /// How many messages ann and her server say while she does something.
+    fn messages(&mut self, of: impl FnOnce(&mut Self)) -> u64 {
+        self.world.settle();
+        let before = self.world.messages;
+        of(self);
+        self.world.settle();
+        self.world.messages - before
+    }
+}
+
+#[test]
+fn who_alone_locks_a_file_asks_once() {
+    let mut pair = Pair::new();
+    let first = pair.messages(|pair| assert_eq!(pair.lock(pair.ann, pair.whole(9)), Ok(Answer::Done)));
+    assert_eq!(first, 2, "a question, and its answer");
+    let more = pair.messages(|pair| {
+        for owner in 9..20 {
+            assert_eq!(pair.unlock(pair.ann, owner, WHOLE), Ok(Answer::Done));
+            assert_eq!(pair.lock(pair.ann, pair.whole(owner + 1)), Ok(Answer::Done));
+            assert_eq!(pair.lock(pair.ann, pair.write(7, 0, 5)), Err(FsError::Locked), "another program has it");
+            let tested = pair.world.ask(pair.ann, Request::TestLock(pair.write(7, 0, 5)));
+            let Ok(Answer::Lock(Some(held))) = tested else { panic!("unexpected {tested:?}") };
+            assert_eq!(held.owner, LockOwner(owner + 1));
+        }
+    });
+    assert_eq!(more, 0);
+}
+
+#[test]
+fn without_delegations_each_lock_is_asked_for() {
+    let mut pair = Pair::new();
+    pair.world.configure(HOME, |config| config.lock_delegations_max = 0);
+    for _ in 0..3 {
+        assert_eq!(pair.lock(pair.ann, pair.whole(9)), Ok(Answer::Done));
+        assert_eq!(pair.unlock(pair.ann, 9, WHOLE), Ok(Answer::Done));
+        pair.world.settle();
+    }
+    assert_eq!(pair.delegated(pair.ann), 0);
+}
+
+/// Who does not wait hears the truth, although nobody but the first client knows it when it is asked for.
+#[test]
+fn another_hears_what_the_first_has_and_gets_what_is_free() {
+    let mut pair = Pair::new();
+    assert_eq!(pair.lock(pair.ann, pair.write(9, 0, 9)), Ok(Answer::Done));
+    assert_eq!(pair.lock(pair.ann, pair.write(8, 20, 29)), Ok(Answer::Done));
+    assert_eq!(pair.unlock(pair.ann, 8, LockRange { start: 20, end: 24 }), Ok(Answer::Done));
+    assert_eq!(pair.lock(pair.bob, pair.write(1, 5, 5)), Err(FsError::Locked));
+    assert_eq!(pair.delegated(pair.ann), 0, "it was asked back");
+    assert_eq!(pair.lock(pair.bob, pair.write(1, 10, 24)), Ok(Answer::Done));
+    assert_eq!(pair.lock(pair.ann, pair.write(9, 10, 10)), Err(FsError::Locked));
+    assert_eq!(pair.lock(pair.bob, pair.write(1, 25, 25)), Err(FsError::Locked));
+    // Ann lets go: her release is told now.
+    assert_eq!(pair.unlock(pair.ann, 8, WHOLE), Ok(Answer::Done));
+    pair.world.settle();
+    assert_eq!(pair.lock(pair.bob, pair.write(1, 25, 25)), Ok(Answer::Done));
+}
+
+#[test]
+fn who_tests_for_a_lock_hears_whose_it_is() {
+    for (held, tests) in [(0, 5), (50, 55)] {
+        let mut pair = Pair::new();
+        assert_eq!(pair.lock(pair.ann, pair.write(9, 0, 9)), Ok(Answer::Done));
+        let tested = pair.world.ask(pair.bob, Request::TestLock(pair.write(1, tests, tests)));
+        let is_there = matches!(tested, Ok(Answer::Lock(Some(of))) if of.pid == 9 && of.range.end == 9);
+        assert!(is_there || held > 9 && tested == Ok(Answer::Lock(None)), "{tested:?}");
+        assert_eq!(pair.lock(pair.ann, pair.write(8, tests, tests)).is_ok(), held > 9, "nothing was taken for a test");
+    }
+}
+
+/// Proves [S-lock-order].
+#[test]
+fn what_was_done_under_a_lock_goes_ahead_of_the_file_that_is_returned() {
+    let mut pair = Pair::new();
+    assert_eq!(pair.lock(pair.ann, pair.whole(9)), Ok(Answer::Done));
+    // Its disk is slow, so nothing is sent for the time being but what somebody waits for.
+    pair.world.hosts[pair.ann].hold_syncs = true;
+    pair.world.store(pair.ann, pair.file, small("new"));
+    assert_eq!(pair.unlock(pair.ann, 9, WHOLE), Ok(Answer::Done));
+    let wait = pair.wait_for(pair.bob, pair.whole(1));
+    while !pair.world.hosts[pair.bob].answers.contains_key(&wait) {
+        assert!(pair.world.step(), "the lock is never granted");
+    }
+    assert_eq!(pair.world.answer(pair.bob, wait), Some(Ok(Answer::Done)));
+    let seen = pair.world.hosts[pair.bob].replica.inode(pair.file).unwrap().unwrap().content.clone();
+    assert_eq!(seen, small("new"));
+}
+
+/// Proves [S-lock-order]: the release is nowhere but at the client, and its session ends.
+#[test]
+fn what_was_let_go_before_a_session_ended_waits_for_what_was_done_under_it() {
+    let mut pair = Pair::new();
+    assert_eq!(pair.lock(pair.ann, pair.whole(9)), Ok(Answer::Done));
+    pair.world.hosts[pair.ann].hold_syncs = true;
+    pair.world.store(pair.ann, pair.file, small("new"));
+    assert_eq!(pair.unlock(pair.ann, 9, WHOLE), Ok(Answer::Done));
+    pair.world.close(pair.line);
+    let wait = pair.wait_for(pair.bob, pair.whole(1));
+    pair.world.settle();
+    assert_eq!(pair.world.answer(pair.bob, wait), None, "what a lost client may have is kept for a lease");
+    pair.world.connect(pair.ann, HOME);
+    while !pair.world.hosts[pair.bob].answers.contains_key(&wait) {
+        assert!(pair.world.step(), "the lock is never granted");
+    }
+    assert_eq!(pair.world.answer(pair.bob, wait), Some(Ok(Answer::Done)));
+    let seen = pair.world.hosts[pair.bob].replica.inode(pair.file).unwrap().unwrap().content.clone();
+    assert_eq!(seen, small("new"));
+}
+
+#[test]
+fn a_client_that_comes_back_has_what_it_held_and_no_more() {
+    let mut pair = Pair::new();
+    assert_eq!(pair.lock(pair.ann, pair.write(9, 0, 9)), Ok(Answer::Done));
+    assert_eq!(pair.lock(pair.ann, pair.write(8, 20, 29)), Ok(Answer::Done));
+    pair.world.close(pair.line);
+    assert_eq!(pair.lock(pair.bob, pair.write(1, 50, 50)), Err(FsError::Locked), "nobody knows");
+    assert_eq!(pair.unlock(pair.ann, 8, WHOLE), Ok(Answer::Done));
+    pair.world.connect(pair.ann, HOME);
+    pair.world.settle();
+    assert_eq!(pair.lock(pair.bob, pair.write(1, 5, 5)), Err(FsError::Locked));
+    assert_eq!(pair.lock(pair.bob, pair.write(1, 20, 50)), Ok(Answer::Done));
+}
+
+#[test]
+fn who_does_not_wait_is_told_when_the_session_of_who_decides_ends() {
+    let mut pair = Pair::new();
+    assert_eq!(pair.lock(pair.ann, pair.whole(9)), Ok(Answer::Done));
+    pair.world.stall(pair.line, true);
+    let asks = pair.world.request(pair.bob, Request::Lock(pair.write(1, 0, 5)));
+    let tests = pair.world.request(pair.bob, Request::TestLock(pair.write(1, 0, 5)));
+    pair.world.settle();
+    assert_eq!(pair.world.answer(pair.bob, asks), None);
+    pair.world.close(pair.line);
+    pair.world.settle();
+    assert_eq!(pair.world.answer(pair.bob, asks), Some(Err(FsError::Locked)));
+    assert!(matches!(pair.world.answer(pair.bob, tests), Some(Ok(Answer::Lock(Some(_))))));
+}
+
+#[test]
+fn what_a_client_that_left_decided_about_is_given_when_it_was_asked() {
+    let mut pair = Pair::new();
+    assert_eq!(pair.lock(pair.ann, pair.whole(9)), Ok(Answer::Done));
+    pair.world.leave(pair.line);
+    pair.world.pass(Duration::from_secs(11));
+    let wait = pair.wait_for(pair.bob, pair.whole(1));
+    pair.world.pass(Duration::from_secs(6));
+    assert_eq!(pair.world.answer(pair.bob, wait), Some(Ok(Answer::Done)));
+    pair.world.connect(pair.ann, HOME);
+    pair.world.settle();
+    assert_eq!(pair.lock(pair.ann, pair.whole(9)), Err(FsError::Io), "it hears that it was lost");
+}
+
+#[test]
+fn a_program_that_waits_for_another_of_its_machine_waits_at_the_parent() {
+    let mut pair = Pair::new();
+    assert_eq!(pair.lock(pair.ann, pair.whole(9)), Ok(Answer::Done));
+    let wait = pair.wait_for(pair.ann, pair.whole(8));
+    pair.world.settle();
+    assert_eq!((pair.world.answer(pair.ann, wait), pair.delegated(pair.ann)), (None, 0));
+    assert_eq!(pair.unlock(pair.ann, 9, WHOLE), Ok(Answer::Done));
+    pair.world.settle();
+    assert_eq!(pair.world.answer(pair.ann, wait), Some(Ok(Answer::Done)));
+    assert_eq!(pair.lock(pair.bob, pair.whole(1)), Err(FsError::Locked));
+}
+
+/// Ann's program has the first file and waits for the second, which bob has; he asks for the first, about which ann alone decides.
+#[test]
+fn a_deadlock_is_seen_once_what_was_delegated_is_known() {
+    for is_first in [true, false] {
+        let mut pair = Pair::new();
+        let second = pair.world.create(pair.ann, FileId::ROOT, "y");
+        pair.world.settle();
+        let at_second = |owner| LockRequest { file: second, ..pair.whole(owner) };
+        let (anns, bobs) = (at_second(9), at_second(1));
+        assert_eq!(pair.lock(pair.ann, pair.whole(9)), Ok(Answer::Done));
+        assert_eq!(pair.lock(pair.bob, bobs), Ok(Answer::Done));
+        let (mut waits, mut others) = ((pair.ann, anns), (pair.bob, pair.whole(1)));
+        if !is_first {
+            std::mem::swap(&mut waits, &mut others);
+        }
+        let first = pair.wait_for(waits.0, waits.1);
+        pair.world.settle();
+        assert_eq!(pair.world.answer(waits.0, first), None);
+        let last = pair.wait_for(others.0, others.1);
+        pair.world.settle();
+        assert_eq!(pair.world.answer(others.0, last), Some(Err(FsError::Deadlock)));
+        assert_eq!(pair.world.answer(waits.0, first), None, "who waited before waits on");
+    }
+}
+
+#[test]
+fn what_nobody_uses_is_returned() {
+    let mut pair = Pair::new();
+    assert_eq!(pair.lock(pair.ann, pair.whole(9)), Ok(Answer::Done));
+    pair.world.pass(Duration::from_secs(30));
+    assert_eq!(pair.delegated(pair.ann), 1, "a program has a lock");
+    assert_eq!(pair.unlock(pair.ann, 9, WHOLE), Ok(Answer::Done));
+    pair.world.pass(Duration::from_secs(11));
+    assert_eq!(pair.delegated(pair.ann), 0);
+    let asked = pair.messages(|pair| assert_eq!(pair.lock(pair.bob, pair.whole(1)), Ok(Answer::Done)));
+    assert_eq!(asked, 2, "nobody else is asked");
+}
+
+#[test]
+fn who_has_many_locks_in_a_file_has_the_parent_decide() {
+    let mut pair = Pair::new();
+    for number in 0..300 {
+        assert_eq!(pair.lock(pair.ann, pair.write(9, 4 * number, 4 * number + 1)), Ok(Answer::Done));
+    }
+    pair.world.settle();
+    assert_eq!(pair.delegated(pair.ann), 0);
+    assert_eq!(pair.lock(pair.bob, pair.write(1, 4, 4)), Err(FsError::Locked));
+    assert_eq!(pair.lock(pair.bob, pair.write(1, 1196, 1196)), Err(FsError::Locked));
+    assert_eq!(pair.lock(pair.bob, pair.write(1, 6, 7)), Ok(Answer::Done));
+}
+
+#[test]
+fn one_client_decides_about_so_many_files() {
+    let mut pair = Pair::new();
+    pair.world.configure(HOME, |config| config.lock_delegations_max = 2);
+    for name in ["a", "b", "c"] {
+        let file = pair.world.create(pair.ann, FileId::ROOT, name);
+        assert_eq!(pair.lock(pair.ann, LockRequest { file, ..pair.whole(9) }), Ok(Answer::Done));
+    }
+    assert_eq!(pair.delegated(pair.ann), 2);
+    // Bob's are counted apart.
+    assert_eq!(pair.lock(pair.bob, pair.whole(1)), Ok(Answer::Done));
+    assert_eq!(pair.delegated(pair.bob), 1);
+}
+
+/// A file is returned of its own accord while the parent asks for it, and delegated anew before the question comes: that is
+/// of the former time.
+#[test]
+fn a_recall_that_crossed_a_return_ends_nothing() {
+    let mut pair = Pair::new();
+    assert_eq!(pair.lock(pair.ann, pair.whole(9)), Ok(Answer::Done));
+    assert_eq!(pair.unlock(pair.ann, 9, WHOLE), Ok(Answer::Done));
+    pair.world.settle();
+    pair.world.pass(Duration::from_secs(11));
+    assert_eq!(pair.lock(pair.ann, pair.whole(9)), Ok(Answer::Done));
+    let (file, family) = (pair.file, LockFamily::Posix);
+    let bytes = encode(&Message::Down(Down::RecallLocks { file, family, serial: 1 }));
+    pair.world.input(pair.ann, Input::Message { peer: pair.line, bytes });
+    pair.world.settle();
+    assert_eq!(pair.delegated(pair.ann), 1);
+    let bytes = encode(&Message::Up(Up::ReturnLocks { file, family, serial: 1, held: Vec::new() }));
+    pair.world.input(HOME, Input::Message { peer: pair.line, bytes });
+    pair.world.settle();
+    assert_eq!(pair.lock(pair.bob, pair.whole(1)), Err(FsError::Locked), "ann has her lock still");
+}
+
+/// A parent that delegates what nobody asked it to, or recalls what it did not delegate, hangs nobody and takes nothing.
+#[test]
+fn a_parent_that_says_what_it_likes_takes_no_lock() {
+    let mut pair = Pair::new();
+    pair.world.configure(HOME, |config| config.lock_delegations_max = 0);
+    assert_eq!(pair.lock(pair.ann, pair.whole(9)), Ok(Answer::Done));
+    let (file, family) = (pair.file, LockFamily::Posix);
+    for said in [
+        Down::RecallLocks { file, family, serial: 7 },
+        Down::LockAnswer { ask: wayfs_wire::AskId(99), verdict: LockVerdict::Delegated { serial: 3 } },
+    ] {
+        let bytes = encode(&Message::Down(said));
+        pair.world.input(pair.ann, Input::Message { peer: pair.line, bytes });
+    }
+    pair.world.settle();
+    assert_eq!(pair.lock(pair.bob, pair.whole(1)), Err(FsError::Locked));
+    assert_eq!(pair.unlock(pair.ann, 9, WHOLE), Ok(Answer::Done));
+    pair.world.settle();
+    assert_eq!(pair.lock(pair.bob, pair.whole(1)), Ok(Answer::Done));
+}
+
+#[test]
+fn locks_of_other_files_are_not_returned_with_one() {
+    let (file, family) = (FileId::ROOT, LockFamily::Posix);
+    let held = vec![LockRequest { family: LockFamily::Flock, ..Pair::new().whole(3) }];
+    let bytes = encode(&Message::Up(Up::ReturnLocks { file, family, serial: 1, held }));
+    assert!(decode(&bytes).is_err());
+}
+
+/// A signal comes while the answer is on its way that says that the client may decide.
+#[test]
+fn who_took_its_question_back_is_told_what_became_of_it() {
+    for wait in [false, true] {
+        let mut pair = Pair::new();
+        pair.world.stall(pair.line, true);
+        let question = pair.world.request(pair.ann, Request::Lock(LockRequest { wait, ..pair.whole(9) }));
+        pair.world.step_up(pair.line, 1);
+        pair.world.input(pair.ann, Input::Cancel { id: question });
+        pair.world.stall(pair.line, false);
+        pair.world.settle();
+        assert_eq!(pair.world.answer(pair.ann, question), Some(Ok(Answer::Done)));
+        assert_eq!(pair.lock(pair.bob, pair.whole(1)), Err(FsError::Locked));
+        assert_eq!(pair.unlock(pair.ann, 9, WHOLE), Ok(Answer::Done));
+        pair.world.settle();
+        assert_eq!(pair.lock(pair.bob, pair.whole(1)), Ok(Answer::Done));
+    }
+}
