@@ -15,7 +15,7 @@
 //! tell, and when none had one for half a lease. What its programs did under their locks goes ahead of what is returned, so
 //! whoever gets a lock next is told of it first ([S-lock-order]).
 //!
-//! A delegation ends with its session. Until the client is back, and has reclaimed what it holds, or for a lease, the parent
+//! A client that had no answer from its parent for a lease asks again, and a delegation ends with its session. Until the client is back, and has reclaimed what it holds, or for a lease, the parent
 //! keeps the whole file for it, and treats it then as a lock that was left (`left_locks.rs`).
 //!
 //! The home gives locks in exclusive directories, and claims, one by one: nothing of these is delegated.
@@ -113,10 +113,12 @@ impl<S: MetaStore> Replica<S> {
         Some(Ok(Answer::Lock(self.locks.test(self.own_holder(request.owner), request))))
     }
 
-    /// Whether we decide about this. What has become the home's to give we do not.
+    /// Whether we decide about this. What has become the home's to give we do not, and nothing when the parent may have taken us for
+    /// gone: it answered nothing for a lease.
     fn uses_delegated(&mut self, request: &LockRequest) -> bool {
         let (file, family, now) = (request.file, request.family, self.now);
-        if !self.is_delegated(file, family) {
+        let is_heard = self.upstream.as_ref().is_some_and(|upstream| now < upstream.lease_until);
+        if !is_heard || !self.is_delegated(file, family) {
             return false;
         }
         if self.is_the_homes(file).unwrap_or(true) {

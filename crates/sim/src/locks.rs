@@ -15,7 +15,7 @@ use crate::world::World;
 use rand::Rng;
 use wayfs_proto::PeerId;
 use wayfs_types::request::{LockFamily, LockKind, LockOwner, LockRange, LockRequest, Outcome, Request};
-use wayfs_types::{FileId, FsError};
+use wayfs_types::{FileId, FsError, Time};
 
 /// What a client's program does with locks: one at a time.
 #[derive(Debug, Clone, Copy, Default)]
@@ -42,6 +42,8 @@ pub(crate) struct Wanted {
     pub(crate) kind: LockKind,
     /// The session in which it opened the file that it reads when it has the lock.
     pub(crate) opened: Option<PeerId>,
+    /// When it asked.
+    pub(crate) at: Time,
 }
 
 /// A lock that a program has, for all that it knows.
@@ -124,7 +126,7 @@ impl World {
         let owner = LockOwner(self.hosts[index].next_request);
         let (range, kind) =
             if self.plan.exclusive { (LockRange::WHOLE, LockKind::Write) } else { self.part_of_a_file() };
-        let wanted = Wanted { file, owner, range, kind, opened: None };
+        let wanted = Wanted { file, owner, range, kind, opened: None, at: self.now };
         if !self.open_counter(index, wanted) {
             self.ask_for_lock(index, wanted);
         }
@@ -146,7 +148,7 @@ impl World {
 
     pub(crate) fn ask_for_lock(&mut self, index: usize, wanted: Wanted) {
         let Wanted { file, owner, range, kind, .. } = wanted;
-        self.hosts[index].lock = LockUse::Takes(wanted);
+        self.hosts[index].lock = LockUse::Takes(Wanted { at: self.now, ..wanted });
         let (family, wait) = (self.family(), self.random.random_bool(0.7));
         let request = LockRequest { file, family, owner, pid: 1, range, kind, wait };
         self.ask(index, Request::Lock(request), Expectation::Nothing);
@@ -168,7 +170,13 @@ impl World {
     }
 
     fn lock_taken(&mut self, index: usize, wanted: Wanted) {
+        let replica = self.hosts[index].replica.as_ref();
+        let is_delegated = replica.is_some_and(|replica| replica.locks_delegated() > 0);
+        self.cover(Branch::LocksDelegated, is_delegated);
         let given = self.given_to(index);
+        // What it decided alone its server has not given to others, whoever knows by now that they parted.
+        let decided = if is_delegated && wanted.at == self.now { self.server_of(index) } else { None };
+        let server = decided.or(given.map(|of| of.server));
         for other in 0..self.hosts.len() {
             let LockUse::Has(mut held) = self.hosts[other].lock else { continue };
             if !held.wanted.excludes(&wanted) {
@@ -177,7 +185,7 @@ impl World {
             if self.plan.exclusive {
                 held.met = Some(index);
                 self.hosts[other].lock = LockUse::Has(held);
-            } else if held.given.map(|of| of.server) == given.map(|of| of.server) && self.is_kept(other, held.given) {
+            } else if held.given.map(|of| of.server) == server && self.is_kept(other, held.given) {
                 let line =
                     format!("host {index} was given {:?} of {}, which host {other} has", wanted.range, wanted.file);
                 self.violate("no two at one server have a lock", line);
@@ -187,9 +195,11 @@ impl World {
         self.hosts[index].lock = LockUse::Has(held);
         self.count(index, held);
         self.cover(Branch::LockTaken, true);
-        let replica = self.hosts[index].replica.as_ref();
-        let delegated = replica.map_or(0, |replica| replica.locks_delegated());
-        self.cover(Branch::LocksDelegated, delegated > 0);
+    }
+
+    /// The server whose session a host believes in.
+    fn server_of(&self, index: usize) -> Option<usize> {
+        self.sessions.get(&self.hosts[index].parent_session?).map(|session| session.parent)
     }
 
     fn lock_left(&mut self, index: usize, held: &Held, outcome: &Outcome) {

@@ -360,3 +360,23 @@ fn who_took_its_question_back_is_told_what_became_of_it() {
         assert_eq!(pair.lock(pair.bob, pair.whole(1)), Ok(Answer::Done));
     }
 }
+
+/// What a client says does not arrive: its server takes it for gone and gives the file to another. The client hears its server still.
+#[test]
+fn who_had_no_answer_for_a_lease_does_not_decide() {
+    let mut pair = Pair::new();
+    assert_eq!(pair.lock(pair.ann, pair.write(9, 0, 9)), Ok(Answer::Done));
+    assert_eq!(pair.unlock(pair.ann, 9, WHOLE), Ok(Answer::Done));
+    pair.world.stall(pair.line, true);
+    for _ in 0..2 {
+        pair.world.now = pair.world.now + Duration::from_secs(4);
+        let bytes = encode(&Message::Down(Down::Marks { marks: Vec::new() }));
+        pair.world.input(pair.ann, Input::Message { peer: pair.line, bytes });
+        let tests = pair.world.request(pair.ann, Request::TestLock(pair.whole(9)));
+        assert_eq!(pair.world.answer(pair.ann, tests), Some(Ok(Answer::Lock(None))));
+    }
+    pair.world.now = pair.world.now + Duration::from_secs(4);
+    let tests = pair.world.request(pair.ann, Request::TestLock(pair.whole(9)));
+    let asks = pair.world.request(pair.ann, Request::Lock(pair.whole(9)));
+    assert_eq!((pair.world.answer(pair.ann, asks), pair.world.answer(pair.ann, tests)), (None, None), "it asks");
+}
