@@ -3,8 +3,8 @@
 //! On a thin line each chunk more makes all that are under way later, those that somebody waits for among them; on a long fast one
 //! too few leave it idle for a round trip. What a line brings is seen while chunks come over it.
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use wayfs_content::CHUNK_AVG;
 
@@ -18,15 +18,37 @@ pub(crate) const UNKNOWN: usize = 4;
 const MEASURED_LEN_MIN: u64 = 64 << 10;
 /// Round trips' worth that is asked for: a line that carries more than was seen is found to do so.
 const ROUND_TRIPS: u32 = 2;
-/// What is asked for beyond them. Chunks differ in length by a factor of sixteen, and whoever gives them may have to get them first,
-/// over a longer line.
+/// What is asked for beyond them. Chunks differ in length by a factor of sixteen.
 const RESERVE: Duration = Duration::from_secs(1);
+/// Answers of which the quickest tells how far away contents are: the others waited for their turn on the line.
+const ANSWERS: usize = 16;
 
-/// What a line brings, in bytes per second, once that was seen. A leaf in the order of locks.
+/// What a line brings, once that was seen. A leaf in the order of locks.
 #[derive(Debug, Default)]
-pub(crate) struct Pace(Mutex<Option<u64>>);
+pub(crate) struct Pace(Mutex<Seen>);
+
+#[derive(Debug, Default)]
+struct Seen {
+    /// Bytes per second.
+    rate: Option<u64>,
+    /// From a question to the beginning of its answer, the newest last.
+    answers: VecDeque<Duration>,
+}
 
 impl Pace {
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// So long after the question a chunk began to come. Whoever gives it may have to get it first, over a longer line than ours to it.
+    pub(crate) fn answered(&self, took: Duration) {
+        let mut seen = self.seen();
+        seen.answers.push_back(took);
+        if seen.answers.len() > ANSWERS {
+            seen.answers.pop_front();
+        }
+    }
+
     /// So many bytes of contents came over the line, those of other chunks among them, while one was waited for so long.
     pub(crate) fn note(&self, bytes: u64, took: Duration) {
         if bytes < MEASURED_LEN_MIN {
@@ -34,13 +56,15 @@ impl Pace {
         }
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX).max(1);
         let rate = bytes.saturating_mul(1_000_000) / micros;
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(rate);
+        self.seen().rate = Some(rate);
     }
 
     /// How many chunks are to be under way on a line of this round trip.
     pub(crate) fn at_once(&self, rtt: Duration) -> usize {
-        let Some(rate) = *self.0.lock().unwrap_or_else(PoisonError::into_inner) else { return UNKNOWN };
-        let ahead = rate as f64 * (ROUND_TRIPS * rtt + RESERVE).as_secs_f64();
+        let seen = self.seen();
+        let Some(rate) = seen.rate else { return UNKNOWN };
+        let there_and_back = seen.answers.iter().min().map_or(rtt, |quickest| rtt.max(*quickest));
+        let ahead = rate as f64 * (ROUND_TRIPS * there_and_back + RESERVE).as_secs_f64();
         ((ahead / CHUNK_AVG as f64) as usize).clamp(MIN, MAX)
     }
 }
@@ -79,6 +103,35 @@ mod tests {
             let under_way = (at_once(rate, rtt) * CHUNK_AVG) as f64;
             assert!(under_way >= rate as f64 * rtt.as_secs_f64(), "{under_way} bytes on {rate}, {rtt:?}");
         }
+    }
+
+    /// A client near its station read over a satellite with two chunks under way: each took a second and more, so what came in a
+    /// second was what had been asked for.
+    #[test]
+    fn what_a_station_gets_from_afar_is_asked_for_as_if_the_line_were_as_long() {
+        let (rate, near, far) = (12_500_000, Duration::from_millis(1), Duration::from_millis(600));
+        let pace = Pace::default();
+        for _ in 0..8 {
+            let under_way = (pace.at_once(near) * CHUNK_AVG) as u64;
+            let took = Duration::from_secs_f64(under_way as f64 / rate as f64).max(Duration::from_millis(1100));
+            pace.answered(far);
+            pace.answered(took);
+            pace.note(under_way, took);
+        }
+        let under_way = (pace.at_once(near) * CHUNK_AVG) as f64;
+        assert!(under_way >= rate as f64 * far.as_secs_f64(), "{under_way} bytes");
+    }
+
+    #[test]
+    fn a_thin_line_on_which_all_wait_for_their_turn_is_not_asked_for_more() {
+        let pace = Pace::default();
+        for _ in 0..32 {
+            let under_way = (pace.at_once(Duration::from_millis(80)) * CHUNK_AVG) as u64;
+            pace.answered(Duration::from_millis(90));
+            pace.answered(Duration::from_secs(9));
+            pace.note(under_way, Duration::from_secs_f64(under_way as f64 / 125_000.0));
+        }
+        assert_eq!(pace.at_once(Duration::from_millis(80)), 2, "1 Mb/s");
     }
 
     #[test]

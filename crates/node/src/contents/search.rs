@@ -207,9 +207,13 @@ impl Volume {
         let Offer { number, named: bases } = offer.clone();
         let ask = message::encode(&Ask::Give { file, version, digest, patience_ms, number, bases });
         let signs = SignsOfProgress::default();
+        let begun = Instant::now();
         let asking = async {
             let (header, body) = session.connection.request_watched(ask, Priority::Foreground, &signs).await?;
             let reply = Reply::decode(&header);
+            if matches!(reply, Ok(Reply::Found(_))) {
+                session.history.pace.answered(begun.elapsed());
+            }
             let filling = self.begin_inflow(session, (want, &reply), &body, search);
             Ok::<_, RequestError>((reply, read_all(body, filling).await?))
         };
