@@ -44,6 +44,8 @@ pub(crate) struct LockDelegations {
     rows: BTreeMap<(FileId, LockFamily), Row>,
     /// When it is looked at again which of them nobody uses.
     look_at: Option<Time>,
+    /// The last that was returned: answers that were given before are of then.
+    returned: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -59,8 +61,16 @@ impl LockDelegations {
     }
 
     fn begin(&mut self, key: (FileId, LockFamily), serial: u64, (now, unused): (Time, Duration)) {
-        self.rows.insert(key, Row { serial, used: now });
-        self.look_at = self.look_at.or(Some(now + unused));
+        if serial > self.returned {
+            self.rows.insert(key, Row { serial, used: now });
+            self.look_at = self.look_at.or(Some(now + unused));
+        }
+    }
+
+    fn end(&mut self, key: (FileId, LockFamily)) -> Option<Row> {
+        let row = self.rows.remove(&key)?;
+        self.returned = self.returned.max(row.serial);
+        Some(row)
     }
 }
 
@@ -144,7 +154,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// The parent decides again: it is told what our programs have, behind what they did.
     fn return_locks(&mut self, file: FileId, family: LockFamily) {
-        let Some(row) = self.delegations_mut().and_then(|of| of.rows.remove(&(file, family))) else { return };
+        let Some(row) = self.delegations_mut().and_then(|of| of.end((file, family))) else { return };
         let mut held = self.own_locks_in(file, family);
         for LockRequest { owner, range, .. } in held.split_off(held.len().min(LOCKS_TOLD_MAX)) {
             // Nobody would know of it.

@@ -380,3 +380,30 @@ fn who_had_no_answer_for_a_lease_does_not_decide() {
     let asks = pair.world.request(pair.ann, Request::Lock(pair.whole(9)));
     assert_eq!((pair.world.answer(pair.ann, asks), pair.world.answer(pair.ann, tests)), (None, None), "it asks");
 }
+
+/// Two questions were under way; the answer to the first made the file the client's to decide about, and it was returned before that to
+/// the second came.
+#[test]
+fn an_answer_from_before_a_return_delegates_nothing() {
+    let mut pair = Pair::new();
+    pair.world.stall(pair.line, true);
+    let first = pair.world.request(pair.ann, Request::Lock(pair.write(9, 0, 9)));
+    let second = pair.world.request(pair.ann, Request::Lock(pair.write(8, 20, 29)));
+    pair.world.step_up(pair.line, 2);
+    // The first answer alone, to whichever question that was.
+    let answered = (0..50).map(wayfs_wire::AskId).any(|ask| {
+        let said = Down::LockAnswer { ask, verdict: LockVerdict::Delegated { serial: 1 } };
+        pair.world.input(pair.ann, Input::Message { peer: pair.line, bytes: encode(&Message::Down(said)) });
+        pair.world.answer(pair.ann, first) == Some(Ok(Answer::Done))
+    });
+    assert!(answered && pair.world.answer(pair.ann, second).is_none());
+    let waits = pair.wait_for(pair.ann, pair.write(7, 5, 5));
+    assert_eq!(pair.delegated(pair.ann), 0);
+    pair.world.stall(pair.line, false);
+    pair.world.settle();
+    assert_eq!((pair.delegated(pair.ann), pair.world.answer(pair.ann, second)), (0, Some(Ok(Answer::Done))));
+    assert_eq!(pair.lock(pair.bob, pair.write(1, 25, 25)), Err(FsError::Locked));
+    assert_eq!(pair.unlock(pair.ann, 9, WHOLE), Ok(Answer::Done));
+    pair.world.settle();
+    assert_eq!(pair.world.answer(pair.ann, waits), Some(Ok(Answer::Done)));
+}
