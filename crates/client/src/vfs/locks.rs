@@ -8,6 +8,7 @@ use super::core::{Caller, Vfs, answered, refuse};
 use super::pending::ReplySlot;
 use super::shared_memory::MACHINE;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use wayfs_fuse::{FileHandle, FileLock, LockKind, LockOwner, LockRange, LockScope, LockWait, Reply};
@@ -33,8 +34,10 @@ type Key = (FileId, ScopeNumber, LockOwner);
 type ScopeNumber = u8;
 
 /// What is known of one owner's locks on one file. It may be too much, never too little.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Held {
+    /// The owner, as the engine knows it.
+    owner: ask::LockOwner,
     /// The handles through which they were asked for.
     handles: BTreeSet<FileHandle>,
     /// Whether one of them excluded all others.
@@ -42,52 +45,96 @@ struct Held {
 }
 
 /// Who took locks, so that a close without any asks nobody, and a handle that goes takes its own along.
+///
+/// The kernel's number for the owner of an open file's locks is made of an address, which the next open file may have. The end of the one
+/// before may be told after the lock of the next: so owners of record locks have numbers of our own, a new one after each end.
 #[derive(Default)]
-pub struct HeldLocks(Mutex<BTreeMap<Key, Held>>);
+pub struct HeldLocks(Mutex<Rows>);
+
+#[derive(Default)]
+struct Rows {
+    held: BTreeMap<Key, Held>,
+    last_owner: u64,
+}
+
+impl Rows {
+    /// An owner that has no lock yet.
+    fn new_owner(&mut self) -> ask::LockOwner {
+        self.last_owner += 1;
+        ask::LockOwner(OWN_NUMBERS | self.last_owner)
+    }
+}
+
+/// Owners of record locks; a `flock` has the number of its handle.
+const OWN_NUMBERS: u64 = 1 << 62;
 
 impl HeldLocks {
-    fn held(&self) -> MutexGuard<'_, BTreeMap<Key, Held>> {
+    fn rows(&self) -> MutexGuard<'_, Rows> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn note(&self, file: FileId, handle: FileHandle, wish: &Wish) {
-        let mut held = self.held();
-        let held = held.entry((file, number(wish.scope), wish.owner)).or_default();
+    /// A lock is asked for through a handle. Answers whose it is to the engine.
+    fn note(&self, file: FileId, handle: FileHandle, wish: &Wish) -> ask::LockOwner {
+        let mut rows = self.rows();
+        let key = (file, number(wish.scope), wish.owner);
+        if !rows.held.contains_key(&key) {
+            let owner = match wish.scope {
+                LockScope::Record => rows.new_owner(),
+                LockScope::Flock => ask::LockOwner(wish.owner.number()),
+            };
+            rows.held.insert(key, Held { owner, handles: BTreeSet::new(), is_exclusive: false });
+        }
+        let Some(held) = rows.held.get_mut(&key) else { return ask::LockOwner(wish.owner.number()) };
         held.handles.insert(handle);
         held.is_exclusive |= wish.lock.kind == LockKind::Write;
+        held.owner
+    }
+
+    /// Whose a lock is to the engine; of one who has none nothing there is known.
+    fn owner(&self, file: FileId, scope: LockScope, owner: LockOwner) -> ask::LockOwner {
+        let mut rows = self.rows();
+        let known = rows.held.get(&(file, number(scope), owner)).map(|held| held.owner);
+        known.unwrap_or_else(|| match scope {
+            LockScope::Record => rows.new_owner(),
+            LockScope::Flock => ask::LockOwner(owner.number()),
+        })
     }
 
     /// Whether an owner may hold record locks on a file.
     pub(super) fn has_records(&self, file: FileId, owner: LockOwner) -> bool {
-        self.held().contains_key(&(file, number(LockScope::Record), owner))
+        self.rows().held.contains_key(&(file, number(LockScope::Record), owner))
     }
 
     /// Whether an owner may exclude others.
     fn is_exclusive(&self, file: FileId, scope: LockScope, owner: LockOwner) -> bool {
-        self.held().get(&(file, number(scope), owner)).is_some_and(|held| held.is_exclusive)
+        self.rows().held.get(&(file, number(scope), owner)).is_some_and(|held| held.is_exclusive)
     }
 
-    fn forget(&self, file: FileId, scope: LockScope, owner: LockOwner) -> bool {
-        self.held().remove(&(file, number(scope), owner)).is_some()
+    fn forget(&self, file: FileId, scope: LockScope, owner: LockOwner) -> Option<ask::LockOwner> {
+        self.rows().held.remove(&(file, number(scope), owner)).map(|held| held.owner)
     }
 
-    /// Whether record locks of an owner were asked for through a handle.
-    fn was_asked_through(&self, file: FileId, handle: FileHandle, owner: LockOwner) -> bool {
-        self.held().get(&(file, number(LockScope::Record), owner)).is_some_and(|held| held.handles.contains(&handle))
+    /// Whether record locks of an owner, as the engine knows it, were asked for through a handle.
+    fn was_asked_through(&self, file: FileId, handle: FileHandle, owner: ask::LockOwner) -> bool {
+        let rows = self.rows();
+        let mut of_file = rows.held.range(records_of(file)).map(|(_, held)| held);
+        of_file.any(|held| held.owner == owner && held.handles.contains(&handle))
     }
 
-    /// A handle went. Whose record locks went with it: those that were taken through no other. These are locks of the
-    /// open file itself, for whose end the kernel sends nothing, and those taken through handles that are not flushed.
-    fn handle_gone(&self, file: FileId, handle: FileHandle) -> Vec<LockOwner> {
-        let scope = number(LockScope::Record);
-        let (first, last) = ((file, scope, LockOwner::new(0)), (file, scope, LockOwner::new(u64::MAX)));
+    /// A handle went. Whose record locks went with it, and whether they excluded others: those that were taken through no other. These
+    /// are locks of the open file itself, for whose end the kernel sends nothing, and those taken through handles that are not flushed.
+    fn handle_gone(&self, file: FileId, handle: FileHandle) -> Vec<(ask::LockOwner, bool)> {
+        let mut rows = self.rows();
         let mut gone = Vec::new();
-        for ((_, _, owner), held) in self.held().range_mut(first..=last) {
+        for (key, held) in rows.held.range_mut(records_of(file)) {
             if held.handles.remove(&handle) && held.handles.is_empty() {
-                gone.push(*owner);
+                gone.push((*key, held.owner, held.is_exclusive));
             }
         }
-        gone
+        for (key, ..) in &gone {
+            rows.held.remove(key);
+        }
+        gone.into_iter().map(|(_, owner, is_exclusive)| (owner, is_exclusive)).collect()
     }
 }
 
@@ -95,6 +142,12 @@ impl HeldLocks {
 /// of an address that the next open file may have, and the end of the one before may be told after the lock of the next.
 fn flock_owner(handle: FileHandle) -> LockOwner {
     LockOwner::new(handle.number())
+}
+
+/// The rows of record locks of a file.
+fn records_of(file: FileId) -> RangeInclusive<Key> {
+    let scope = number(LockScope::Record);
+    (file, scope, LockOwner::new(0))..=(file, scope, LockOwner::new(u64::MAX))
 }
 
 fn number(scope: LockScope) -> ScopeNumber {
@@ -117,6 +170,7 @@ fn range(range: LockRange) -> ask::LockRange {
     ask::LockRange { start: range.start, end }
 }
 
+/// What is asked of the engine, of an owner that is still to be named.
 fn request(caller: &Caller, file: FileId, wish: &Wish) -> Option<ask::LockRequest> {
     let kind = match wish.lock.kind {
         LockKind::Read => ask::LockKind::Read,
@@ -146,6 +200,7 @@ impl Vfs {
         let free = FileLock { kind: LockKind::Unlock, ..lock };
         let wish = Wish { owner, lock, wait: LockWait::Try, scope: LockScope::Record };
         let Some(request) = request(caller, file, &wish) else { return answered(reply.lock(&free)) };
+        let request = ask::LockRequest { owner: self.locks.owner(file, wish.scope, owner), ..request };
         self.ask(caller, ask::Request::TestLock(request), reply, move |_, reply, outcome| match outcome {
             Ok(ask::Answer::Lock(None)) => answered(reply.lock(&free)),
             Ok(ask::Answer::Lock(Some(held))) => {
@@ -197,7 +252,7 @@ impl Vfs {
     ) {
         // Sharing what was held alone lets others in.
         let shares = wish.lock.kind == LockKind::Read && self.locks.is_exclusive(file, wish.scope, wish.owner);
-        self.locks.note(file, handle, wish);
+        let request = ask::LockRequest { owner: self.locks.note(file, handle, wish), ..request };
         if shares {
             let asker = caller.clone();
             return self.when_committed(caller, file, reply, move |vfs, reply| vfs.lock(&asker, request, reply));
@@ -242,10 +297,12 @@ impl Vfs {
     }
 
     fn unlock(self: &Arc<Self>, caller: &Caller, file: FileId, wish: &Wish, reply: Reply) {
+        let owner = self.locks.owner(file, wish.scope, wish.owner);
         if wish.scope == LockScope::Flock || range(wish.lock.range) == ask::LockRange::WHOLE {
             self.locks.forget(file, wish.scope, wish.owner);
         }
-        let unlock = unlock(file, wish.scope, wish.owner, range(wish.lock.range));
+        let (family, range) = (family(wish.scope), range(wish.lock.range));
+        let unlock = ask::Request::Unlock { file, family, owner, range };
         self.ask(caller, unlock, reply, |_, reply, outcome| match outcome {
             // There is nothing to release where nobody is asked: what was lost with the station is free.
             Ok(_) | Err(FsError::NotFound | FsError::Unreachable) => answered(reply.ok()),
@@ -259,7 +316,7 @@ impl Vfs {
         let is_of = |(family, owner): &(ask::LockFamily, ask::LockOwner)| match family {
             ask::LockFamily::Flock if *owner == MACHINE => self.shared_memory.is_used_through(file, handle),
             ask::LockFamily::Flock => flock_owner(handle).number() == owner.0,
-            ask::LockFamily::Posix => self.locks.was_asked_through(file, handle, LockOwner::new(owner.0)),
+            ask::LockFamily::Posix => self.locks.was_asked_through(file, handle, *owner),
             ask::LockFamily::Claim => false,
         };
         self.engine.lost_locks(file).iter().any(is_of)
@@ -267,8 +324,8 @@ impl Vfs {
 
     /// A descriptor was closed: the owner's record locks on the file end, as POSIX has it.
     pub(super) fn unlock_records(&self, file: FileId, owner: LockOwner) {
-        if self.locks.forget(file, LockScope::Record, owner) {
-            self.unlock_quietly(file, LockScope::Record, owner);
+        if let Some(owner) = self.locks.forget(file, LockScope::Record, owner) {
+            self.unlock_for(file, ask::LockFamily::Posix, owner);
         }
     }
 
@@ -276,29 +333,25 @@ impl Vfs {
     pub(super) fn locks_of_gone(&self, file: FileId, handle: FileHandle, flock: Option<LockOwner>) -> GoneLocks {
         let flock = flock.map(|_| flock_owner(handle));
         let records = self.locks.handle_gone(file, handle);
-        let exclusive = |scope| move |owner: &LockOwner| self.locks.is_exclusive(file, scope, *owner);
-        let is_exclusive =
-            records.iter().any(exclusive(LockScope::Record)) || flock.iter().any(exclusive(LockScope::Flock));
+        let excluded = |owner: &LockOwner| self.locks.is_exclusive(file, LockScope::Flock, *owner);
+        let is_exclusive = records.iter().any(|(_, is_exclusive)| *is_exclusive) || flock.iter().any(excluded);
         let leaves_memory = self.shared_memory.handle_gone(file, handle);
+        let records = records.into_iter().map(|(owner, _)| owner).collect();
         GoneLocks { file, records, flock, leaves_memory, is_exclusive: is_exclusive || leaves_memory }
     }
 
     /// Lets go of them.
     pub(super) fn unlock_gone(&self, gone: &GoneLocks) {
         for owner in &gone.records {
-            self.unlock_records(gone.file, *owner);
+            self.unlock_for(gone.file, ask::LockFamily::Posix, *owner);
         }
         if let Some(owner) = gone.flock {
             self.locks.forget(gone.file, LockScope::Flock, owner);
-            self.unlock_quietly(gone.file, LockScope::Flock, owner);
+            self.unlock_for(gone.file, ask::LockFamily::Flock, ask::LockOwner(owner.number()));
         }
         if gone.leaves_memory {
             self.leave_shared_memory(gone.file);
         }
-    }
-
-    fn unlock_quietly(&self, file: FileId, scope: LockScope, owner: LockOwner) {
-        self.unlock_for(file, family(scope), ask::LockOwner(owner.number()));
     }
 
     /// Lets go of all that an owner holds on a file; nobody waits for it.
@@ -324,7 +377,7 @@ pub(super) struct Place {
 #[derive(Debug)]
 pub(super) struct GoneLocks {
     file: FileId,
-    records: Vec<LockOwner>,
+    records: Vec<ask::LockOwner>,
     flock: Option<LockOwner>,
     /// It was the last through which this machine shared memory by the file.
     leaves_memory: bool,
@@ -338,6 +391,23 @@ impl GoneLocks {
     }
 }
 
-fn unlock(file: FileId, scope: LockScope, owner: LockOwner, range: ask::LockRange) -> ask::Request {
-    ask::Request::Unlock { file, family: family(scope), owner: ask::LockOwner(owner.number()), range }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The next open file had the address of the one before, and its lock ended with that one.
+    #[test]
+    fn the_end_of_an_open_file_ends_no_lock_of_the_next_at_its_address() {
+        let locks = HeldLocks::default();
+        let lock = FileLock { range: LockRange::WHOLE, kind: LockKind::Write, pid: 1 };
+        let wish = Wish { owner: LockOwner::new(77), lock, wait: LockWait::Try, scope: LockScope::Record };
+        let (file, before, next) = (FileId::ROOT, FileHandle::new(1), FileHandle::new(2));
+        let first = locks.note(file, before, &wish);
+        assert_eq!(locks.note(file, before, &wish), first, "one owner has one number");
+        let gone = locks.handle_gone(file, before);
+        let second = locks.note(file, next, &wish);
+        assert_eq!(gone, [(first, true)]);
+        assert_ne!(first, second);
+        assert!(locks.was_asked_through(file, next, second) && !locks.was_asked_through(file, next, first));
+    }
 }
