@@ -269,7 +269,11 @@ impl<S: MetaStore> Replica<S> {
     /// The parent's word on a lock.
     fn handle_lock_answer(&mut self, ask: AskId, verdict: LockVerdict) {
         let Some(of) = self.upstream.as_mut().and_then(|up| up.lock_asks.remove(&ask)) else { return };
-        match (of, verdict) {
+        let decides =
+            matches!(of, LockAsk::Lock(..) | LockAsk::Cancelled(..) | LockAsk::Abandoned(_) | LockAsk::Reclaim(_));
+        // A parent that delegates what it cannot has given nothing.
+        let is_meant = decides || !matches!(verdict, LockVerdict::Delegated { .. });
+        match (of, if is_meant { verdict } else { LockVerdict::Refused }) {
             (of, LockVerdict::Delegated { serial }) => self.handle_delegated(of, serial),
             (LockAsk::Relay(relayed), verdict) => self.handle_relayed(relayed, verdict),
             (LockAsk::Claim(id, request), verdict) => self.handle_claim_answer(id, &request, verdict),

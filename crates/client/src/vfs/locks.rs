@@ -40,6 +40,9 @@ struct Held {
     owner: ask::LockOwner,
     /// The handles through which they were asked for.
     handles: BTreeSet<FileHandle>,
+    /// Whether it has any. Who let go of all keeps its number while a handle is open: another thread may ask for a lock just then, and that
+    /// one is to be let go under the number under which it was taken.
+    is_held: bool,
     /// Whether one of them excluded all others.
     is_exclusive: bool,
 }
@@ -47,7 +50,7 @@ struct Held {
 /// Who took locks, so that a close without any asks nobody, and a handle that goes takes its own along.
 ///
 /// The kernel's number for the owner of an open file's locks is made of an address, which the next open file may have. The end of the one
-/// before may be told after the lock of the next: so owners of record locks have numbers of our own, a new one after each end.
+/// before may be told after the lock of the next: so owners of record locks have numbers of our own, a new one when all their handles went.
 #[derive(Default)]
 pub struct HeldLocks(Mutex<Rows>);
 
@@ -58,10 +61,16 @@ struct Rows {
 }
 
 impl Rows {
-    /// An owner that has no lock yet.
-    fn new_owner(&mut self) -> ask::LockOwner {
-        self.last_owner += 1;
-        ask::LockOwner(OWN_NUMBERS | self.last_owner)
+    /// The number of an owner: the one that it has, or a new one.
+    fn owner(&mut self, file: FileId, scope: LockScope, owner: LockOwner) -> ask::LockOwner {
+        let known = self.held.get(&(file, number(scope), owner)).map(|held| held.owner);
+        known.unwrap_or_else(|| match scope {
+            LockScope::Record => {
+                self.last_owner += 1;
+                ask::LockOwner(OWN_NUMBERS | self.last_owner)
+            }
+            LockScope::Flock => ask::LockOwner(owner.number()),
+        })
     }
 }
 
@@ -76,33 +85,23 @@ impl HeldLocks {
     /// A lock is asked for through a handle. Answers whose it is to the engine.
     fn note(&self, file: FileId, handle: FileHandle, wish: &Wish) -> ask::LockOwner {
         let mut rows = self.rows();
-        let key = (file, number(wish.scope), wish.owner);
-        if !rows.held.contains_key(&key) {
-            let owner = match wish.scope {
-                LockScope::Record => rows.new_owner(),
-                LockScope::Flock => ask::LockOwner(wish.owner.number()),
-            };
-            rows.held.insert(key, Held { owner, handles: BTreeSet::new(), is_exclusive: false });
-        }
-        let Some(held) = rows.held.get_mut(&key) else { return ask::LockOwner(wish.owner.number()) };
+        let owner = rows.owner(file, wish.scope, wish.owner);
+        let none = Held { owner, handles: BTreeSet::new(), is_held: false, is_exclusive: false };
+        let held = rows.held.entry((file, number(wish.scope), wish.owner)).or_insert(none);
         held.handles.insert(handle);
+        held.is_held = true;
         held.is_exclusive |= wish.lock.kind == LockKind::Write;
-        held.owner
+        owner
     }
 
-    /// Whose a lock is to the engine; of one who has none nothing there is known.
+    /// Whose a lock is to the engine.
     fn owner(&self, file: FileId, scope: LockScope, owner: LockOwner) -> ask::LockOwner {
-        let mut rows = self.rows();
-        let known = rows.held.get(&(file, number(scope), owner)).map(|held| held.owner);
-        known.unwrap_or_else(|| match scope {
-            LockScope::Record => rows.new_owner(),
-            LockScope::Flock => ask::LockOwner(owner.number()),
-        })
+        self.rows().owner(file, scope, owner)
     }
 
     /// Whether an owner may hold record locks on a file.
     pub(super) fn has_records(&self, file: FileId, owner: LockOwner) -> bool {
-        self.rows().held.contains_key(&(file, number(LockScope::Record), owner))
+        self.rows().held.get(&(file, number(LockScope::Record), owner)).is_some_and(|held| held.is_held)
     }
 
     /// Whether an owner may exclude others.
@@ -110,8 +109,17 @@ impl HeldLocks {
         self.rows().held.get(&(file, number(scope), owner)).is_some_and(|held| held.is_exclusive)
     }
 
-    fn forget(&self, file: FileId, scope: LockScope, owner: LockOwner) -> Option<ask::LockOwner> {
-        self.rows().held.remove(&(file, number(scope), owner)).map(|held| held.owner)
+    /// An owner lets go of all. Answers its number if it may have had any.
+    fn let_go(&self, file: FileId, scope: LockScope, owner: LockOwner) -> Option<ask::LockOwner> {
+        let mut rows = self.rows();
+        let key = (file, number(scope), owner);
+        // A `flock` is its handle's, which asks for no other number.
+        if scope == LockScope::Flock {
+            return rows.held.remove(&key).map(|held| held.owner);
+        }
+        let held = rows.held.get_mut(&key)?;
+        held.is_exclusive = false;
+        std::mem::take(&mut held.is_held).then_some(held.owner)
     }
 
     /// Whether record locks of an owner, as the engine knows it, were asked for through a handle.
@@ -299,7 +307,7 @@ impl Vfs {
     fn unlock(self: &Arc<Self>, caller: &Caller, file: FileId, wish: &Wish, reply: Reply) {
         let owner = self.locks.owner(file, wish.scope, wish.owner);
         if wish.scope == LockScope::Flock || range(wish.lock.range) == ask::LockRange::WHOLE {
-            self.locks.forget(file, wish.scope, wish.owner);
+            self.locks.let_go(file, wish.scope, wish.owner);
         }
         let (family, range) = (family(wish.scope), range(wish.lock.range));
         let unlock = ask::Request::Unlock { file, family, owner, range };
@@ -324,7 +332,7 @@ impl Vfs {
 
     /// A descriptor was closed: the owner's record locks on the file end, as POSIX has it.
     pub(super) fn unlock_records(&self, file: FileId, owner: LockOwner) {
-        if let Some(owner) = self.locks.forget(file, LockScope::Record, owner) {
+        if let Some(owner) = self.locks.let_go(file, LockScope::Record, owner) {
             self.unlock_for(file, ask::LockFamily::Posix, owner);
         }
     }
@@ -346,7 +354,7 @@ impl Vfs {
             self.unlock_for(gone.file, ask::LockFamily::Posix, *owner);
         }
         if let Some(owner) = gone.flock {
-            self.locks.forget(gone.file, LockScope::Flock, owner);
+            self.locks.let_go(gone.file, LockScope::Flock, owner);
             self.unlock_for(gone.file, ask::LockFamily::Flock, ask::LockOwner(owner.number()));
         }
         if gone.leaves_memory {
@@ -409,5 +417,19 @@ mod tests {
         assert_eq!(gone, [(first, true)]);
         assert_ne!(first, second);
         assert!(locks.was_asked_through(file, next, second) && !locks.was_asked_through(file, next, first));
+    }
+
+    /// One thread lets go of all while another asks for a lock: that one is let go under the number under which it was asked for.
+    #[test]
+    fn an_owner_keeps_its_number_while_it_has_the_file_open() {
+        let locks = HeldLocks::default();
+        let lock = FileLock { range: LockRange::WHOLE, kind: LockKind::Write, pid: 1 };
+        let wish = Wish { owner: LockOwner::new(77), lock, wait: LockWait::Try, scope: LockScope::Record };
+        let (file, handle) = (FileId::ROOT, FileHandle::new(1));
+        let asked = locks.note(file, handle, &wish);
+        assert_eq!(locks.let_go(file, LockScope::Record, wish.owner), Some(asked));
+        assert!(!locks.has_records(file, wish.owner), "a close has nothing to let go of");
+        assert_eq!(locks.owner(file, LockScope::Record, wish.owner), asked);
+        assert_eq!(locks.handle_gone(file, handle), [(asked, false)], "what was granted in the meantime ends here");
     }
 }

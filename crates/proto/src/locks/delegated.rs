@@ -5,7 +5,7 @@
 
 use super::left::ANY_OWNER;
 use super::{Asker, Held, Holder, LockTable, TableKey, Waiter, Wish, excludes, family_number, overlaps, range_of};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use wayfs_types::request::{LockFamily, LockKind, LockRange, LockRequest};
 use wayfs_types::{FileId, OriginId};
 
@@ -15,6 +15,8 @@ pub(super) struct Delegations {
     rows: BTreeMap<TableKey, Delegation>,
     counts: BTreeMap<OriginId, usize>,
     last_serial: u64,
+    /// Files that were returned since it was looked for those who wait for each other there.
+    pub(super) returned: BTreeSet<TableKey>,
 }
 
 /// One file of one child.
@@ -109,6 +111,7 @@ impl LockTable {
         }
         self.count(recall.child);
         self.left.touched.insert(key);
+        self.delegations.returned.insert(key);
         self.wake(key)
     }
 

@@ -116,8 +116,9 @@ impl LockTable {
             return looked;
         }
         for key in std::mem::take(&mut self.left.touched) {
-            let is_fewer = self.look_at(key, &mut looked) | self.end_deadlocks(key, &mut looked);
-            if is_fewer {
+            let is_returned = self.delegations.returned.remove(&key);
+            let is_fewer = self.look_at(key, &mut looked);
+            if is_returned && self.end_deadlocks(key, &mut looked) || is_fewer {
                 looked.granted.extend(self.wake(key));
             }
         }

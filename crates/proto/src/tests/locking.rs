@@ -269,7 +269,12 @@ fn two_at_one_file(delegations: usize) -> (World, [usize; 2], [crate::PeerId; 2]
 }
 
 /// What a client sees of the file at the very moment when it is granted the lock.
-fn content_at_grant(world: &mut World, client: usize, file: FileId, wait: wayfs_types::request::RequestId) -> Content {
+pub(super) fn content_at_grant(
+    world: &mut World,
+    client: usize,
+    file: FileId,
+    wait: wayfs_types::request::RequestId,
+) -> Content {
     while !world.hosts[client].answers.contains_key(&wait) {
         assert!(world.step(), "the lock is never granted");
     }
