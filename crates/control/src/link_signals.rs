@@ -17,8 +17,10 @@ use std::thread::JoinHandle;
 const LINE_LEN_MAX: usize = 1 << 20;
 /// Links that are listened to at once; a machine has one or two.
 const LINKS_MAX: usize = 16;
-/// Between two looks for links that were not there: a directory that is missing costs next to nothing.
+/// Between two looks for links that were not there, on a machine that has one,
 const LOOK: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+/// and on one that has none, as nearly all: each look wakes it.
+const LOOK_SELDOM: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
 
 /// Where links are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,7 +116,8 @@ impl Ear {
     fn wait(&self) -> io::Result<()> {
         let mut fds = vec![PollFd::from_borrowed_fd(self.wake.as_fd(), PollFlags::IN)];
         fds.extend(self.links.values().map(|link| PollFd::from_borrowed_fd(link.stream.as_fd(), PollFlags::IN)));
-        match poll(&mut fds, Some(&LOOK)) {
+        let period = if self.links.is_empty() { LOOK_SELDOM } else { LOOK };
+        match poll(&mut fds, Some(&period)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }

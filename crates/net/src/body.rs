@@ -18,6 +18,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use quinn::{RecvStream, SendStream};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Notify;
 use tokio::time::timeout;
 
 /// Longest piece of a body, in bytes: 256 KiB.
@@ -26,6 +27,17 @@ pub const BODY_PIECE_MAX: usize = 256 << 10;
 const PIECE_HEAD_LEN: usize = 4;
 /// How long an acknowledgement of a finished body may keep its share of the window.
 const ACK_WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// Tells when bodies of one connection begin ([`Connection::body_starts`](crate::Connection::body_starts)).
+#[derive(Debug, Clone)]
+pub struct BodyStarts(pub(crate) Arc<Notify>);
+
+impl BodyStarts {
+    /// Waits until the next body begins, for ever if the connection is over. May be cancelled.
+    pub async fn next(&self) {
+        self.0.notified().await;
+    }
+}
 
 /// The sending half of a body: exactly as many bytes as were declared.
 ///
@@ -49,6 +61,7 @@ impl SendBody {
         // A stream that is over has no priority, and its body fails at the first write.
         let is_background = stream.priority().is_ok_and(|priority| priority == Priority::Background.of_stream());
         let under_way = UnderWay::begin(&shared, is_background, len);
+        shared.bodies.notify_waiters();
         let permit = Some(permit);
         Self { stream: Some(stream), shared, left: len, permit, under_way, _waiting: waiting, broken: false }
     }
@@ -173,6 +186,7 @@ pub struct RecvBody {
 impl RecvBody {
     pub(crate) fn new(stream: RecvStream, shared: Arc<Shared>, len: u64) -> Self {
         let head = BytesMut::with_capacity(PIECE_HEAD_LEN);
+        shared.bodies.notify_waiters();
         Self { stream, shared, len, left: len, piece_left: 0, head, ended: false, waiting: None }
     }
 

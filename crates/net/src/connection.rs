@@ -1,5 +1,6 @@
 //! A connection to one peer, whose key is known.
 
+use crate::body::BodyStarts;
 use crate::close::{CloseCode, Closed};
 use crate::control::{self, FrameReceiver, FrameSender};
 use crate::door::{self, Pass};
@@ -17,8 +18,8 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
-use tokio::sync::mpsc;
+use std::time::{Duration, Instant};
+use tokio::sync::{Notify, mpsc};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use wayfs_types::NodeId;
@@ -49,6 +50,7 @@ pub(crate) struct Shared {
     pub(crate) waits: Arc<Waits>,
     pub(crate) counters: Counters,
     pub(crate) yielding: Yielding,
+    pub(crate) bodies: Arc<Notify>,
     /// Longest frame that the peer may send at the moment.
     pub(crate) frame_len_max: AtomicUsize,
 }
@@ -129,6 +131,16 @@ impl Connection {
     /// Counters of this connection, and the path as it looks at the moment.
     pub fn stats(&self) -> ConnectionStats {
         self.inner.shared.stats()
+    }
+
+    /// When the peer last acknowledged something.
+    pub fn acked_at(&self) -> Option<Instant> {
+        self.inner.shared.path.view().acked_at
+    }
+
+    /// To be told of bodies, either way. Does not keep the connection.
+    pub fn body_starts(&self) -> BodyStarts {
+        BodyStarts(Arc::clone(&self.inner.shared.bodies))
     }
 
     /// What it moved until now, to be compared with what it moves later.
@@ -238,6 +250,7 @@ impl Connection {
             waits: Arc::clone(&waits),
             counters: Counters::default(),
             yielding: Yielding::default(),
+            bodies: Arc::default(),
             frame_len_max: AtomicUsize::new(if pass.is_some() { door::FRAME_LEN_MAX } else { FRAME_LEN_MAX }),
         });
         let (sender, receiver, writer) = control::start(&shared, send, recv);

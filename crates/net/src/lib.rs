@@ -60,7 +60,7 @@ mod yielding;
 
 pub use address::{Address, AddressError, HOST_LEN_MAX};
 pub use bind::BindError;
-pub use body::{BODY_PIECE_MAX, RecvBody, SendBody};
+pub use body::{BODY_PIECE_MAX, BodyStarts, RecvBody, SendBody};
 pub use close::{CloseCode, Closed, StreamCode};
 pub use config::{ConfigError, NetConfig};
 pub use congestion::Congestion;

@@ -40,8 +40,8 @@ const DEVIATION_MIN: Duration = Duration::from_millis(10);
 const PATIENCE_UNKNOWN: Duration = Duration::from_millis(250);
 /// Longer silence is an outage however thin the line: 1500 bytes at 12 kb/s.
 const PATIENCE_MAX: Duration = Duration::from_secs(1);
-/// Who sends much is not woken for each message: so long it looks by itself. Longer would cost more looks than it saves, since machines at
-/// rest say something every second or so.
+/// Who sends much is not woken for each message: so long it looks by itself. Who sends again within this time after it went to rest sends
+/// much; a machine that says something every second or so is woken for it, and rests at once when that is acknowledged.
 const LINGER: Duration = Duration::from_millis(100);
 /// How often it looks while nothing is under way.
 const LOOK: Duration = Duration::from_millis(25);
@@ -80,6 +80,10 @@ pub(crate) struct Silence {
     heard_at: Option<Instant>,
     /// When something was last under way.
     busy_at: Option<Instant>,
+    /// When it went to rest, while it does.
+    rested_at: Option<Instant>,
+    /// It was woken soon after it had gone to rest: more is likely to be sent.
+    lingers: bool,
     probes: u32,
     /// When the next is due.
     next_at: Option<Instant>,
@@ -92,10 +96,12 @@ impl Silence {
     pub(crate) fn look(&mut self, now: Instant, counted: &Counted) -> Step {
         let Some(since) = self.silent_since(now, counted) else {
             (self.probes, self.flush, self.next_at) = (0, 0, None);
-            let busy_at = *self.busy_at.get_or_insert(now);
-            return if now.saturating_duration_since(busy_at) < LINGER { Step::Sleep(now + LOOK) } else { Step::Rest };
+            return self.linger(now);
         };
         self.busy_at = Some(now);
+        if let Some(at) = self.rested_at.take() {
+            self.lingers = now.saturating_duration_since(at) < LINGER;
+        }
         if self.flush > 0 {
             self.flush -= 1;
             return Step::Probe(now + FLUSH_PAUSE);
@@ -108,6 +114,16 @@ impl Silence {
         self.probes = self.probes.saturating_add(1);
         self.next_at = Some(next);
         Step::Probe(next)
+    }
+
+    /// Nothing is under way.
+    fn linger(&mut self, now: Instant) -> Step {
+        let is_recent = self.busy_at.is_some_and(|at| now.saturating_duration_since(at) < LINGER);
+        if self.lingers && is_recent {
+            return Step::Sleep(now + LOOK);
+        }
+        self.rested_at.get_or_insert(now);
+        Step::Rest
     }
 
     /// Since when something is under way and nothing was heard.

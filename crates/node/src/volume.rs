@@ -25,7 +25,7 @@ use crate::room::{DiskRoom, full_text};
 use crate::scrub::{self, ScrubPosition, Scrubber};
 use crate::seals::MachineKey;
 use crate::servers::{Directory, exchange};
-use crate::sweep::{self, Sweeper};
+use crate::sweep;
 use crate::syncer::{self, SyncQueue};
 use crate::timer::{self, Timer};
 use crate::{VolumeSettings, clock};
@@ -73,7 +73,6 @@ pub struct Volume {
     /// Versions that went over slow paths. A leaf in the order of locks.
     pub(crate) former: Mutex<Former>,
     pub(crate) directory: Directory,
-    pub(crate) sweeper: Arc<Sweeper>,
     pub(crate) scrubber: Arc<Scrubber>,
     /// Chunks in memory on behalf of neighbours.
     pub(crate) bodies: Semaphore,
@@ -125,6 +124,7 @@ impl Volume {
         let replica = Replica::open(config, store, clock::now())?;
         let core = Core::new(replica);
         let disk_room = DiskRoom::watch(settings.directory.clone());
+        let timer = Arc::new(Timer::new().map_err(OpenError::Threads)?);
         let volume = Arc::new_cyclic(|me| Self {
             commits: core.commits_seen(),
             unvouched: core.unvouched_seen(),
@@ -133,7 +133,7 @@ impl Volume {
             core: Mutex::new(core),
             hooks,
             syncs: Arc::default(),
-            timer: Arc::default(),
+            timer,
             contents,
             uploads: Uploads::new(settings.pushes_max),
             sent: Sent::default(),
@@ -141,7 +141,6 @@ impl Volume {
             fetches: Fetches::default(),
             former: Mutex::default(),
             directory,
-            sweeper: Arc::default(),
             scrubber: Arc::new(Scrubber::new(ScrubPosition::load(&settings.directory))),
             bodies: Semaphore::new(BODIES_MAX),
             chunks_up: Semaphore::new(CHUNKS_UP_MAX),
@@ -201,7 +200,7 @@ impl Volume {
         self.sent.of(version)
     }
 
-    /// The room on this machine's disk, as it was a second ago.
+    /// The room on this machine's disk, as it was a second ago, or ten while nothing happens.
     pub fn room(&self) -> Room {
         self.disk_room.room()
     }
@@ -209,7 +208,7 @@ impl Volume {
     /// Waits for a few seconds until so many bytes are free on the disk, while what can be fetched again gives way; whether
     /// they are.
     pub fn make_room(&self, free: u64) -> bool {
-        self.sweeper.press();
+        self.contents.sweep_alarm.press();
         self.contents.wait_for_disk(free)
     }
 
@@ -348,7 +347,7 @@ impl Volume {
             return;
         }
         self.uploads.stop();
-        self.sweeper.stop();
+        self.contents.sweep_alarm.stop();
         self.scrubber.stop();
         self.timer.stop();
         self.syncs.stop();
@@ -384,7 +383,7 @@ impl Volume {
 
     /// Sweeps now, and waits until it is done, at most `patience`; whether it was.
     pub fn sweep(&self, patience: Duration) -> bool {
-        self.sweeper.sweep_now(patience)
+        self.contents.sweep_alarm.sweep_now(patience)
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Core> {
@@ -400,6 +399,9 @@ impl Volume {
             None => {}
         }
         drop(orders.sending);
+        if orders.is_committed {
+            self.contents.sweep_alarm.stir();
+        }
         if let Some(wake) = orders.wake {
             self.timer.arm(wake);
         }
@@ -459,9 +461,8 @@ impl Volume {
         threads.push(spawn(name("tick"), move || {
             timer::run(&timer, || ticking.upgrade().is_some_and(|volume| volume.tick()));
         })?);
-        let sweeper = Arc::clone(&self.sweeper);
-        let sweeping = Weak::clone(&me);
-        threads.push(spawn(name("sweep"), move || sweep::run(&sweeper, &sweeping))?);
+        let (alarm, sweeping) = (Arc::clone(&self.contents.sweep_alarm), Weak::clone(&me));
+        threads.push(spawn(name("sweep"), move || sweep::run(&alarm, &sweeping))?);
         if let Some(period) = self.settings.scrub_period {
             let (scrubber, directory) = (Arc::clone(&self.scrubber), self.settings.directory.clone());
             threads.push(spawn(name("scrub"), move || scrub::run(&scrubber, &me, &directory, period))?);

@@ -229,8 +229,10 @@ impl<S: MetaStore> Replica<S> {
         self.begin_left_session();
         self.check_lock_rounds();
         self.end_left_questions();
+        self.locks.end_late_returns(self.now);
+        let until = self.now + self.config.lease / 2;
         loop {
-            let looked = self.locks.look_at_undecided();
+            let looked = self.locks.look_at_undecided(until);
             if looked.is_nothing() {
                 return;
             }

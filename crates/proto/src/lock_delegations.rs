@@ -18,6 +18,9 @@
 //! A client that had no answer from its parent for a lease asks again, and a delegation ends with its session. Until the client is back, and has reclaimed what it holds, or for a lease, the parent
 //! keeps the whole file for it, and treats it then as a lock that was left (`left_locks.rs`).
 //!
+//! Who does not return a file within half a lease keeps nobody waiting who does not wait for locks: it counts as having all of it until it
+//! does, or is gone.
+//!
 //! The home gives locks in exclusive directories, and claims, one by one: nothing of these is delegated.
 //!
 //! Bounds: so many files of one client ([`crate::Config::lock_delegations_max`]), each a row in both tables.

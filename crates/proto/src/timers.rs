@@ -23,6 +23,7 @@ impl<S: MetaStore> Replica<S> {
             self.upstream.as_ref().and_then(|upstream| upstream.lock_delegations.timeout()),
             self.left_locks.next_end(),
             self.lock_rounds.next_end(),
+            self.locks.next_late_return(),
             self.children_timeout(),
             self.rights_timeout(),
             replacing,

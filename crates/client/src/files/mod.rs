@@ -67,6 +67,8 @@ pub use seek::Seek;
 pub use table::{FileTable, TableSettings};
 
 #[cfg(test)]
+mod elsewhere_tests;
+#[cfg(test)]
 mod journal_model_tests;
 #[cfg(test)]
 mod journal_tests;

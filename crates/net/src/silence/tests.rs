@@ -127,3 +127,15 @@ fn nothing_it_is_told_makes_it_panic_or_stop() {
     line.send(0, true);
     assert!(!line.probes(0, 5000).is_empty());
 }
+
+#[test]
+fn who_speaks_seldom_rests_at_once_and_who_speaks_often_does_not() {
+    let mut line = Line::new(20 * MS, None);
+    for (at, step) in [(1000, Step::Rest), (2000, Step::Rest), (2050, Step::Sleep(line.start + 2085 * MS))] {
+        line.send(at, true);
+        assert!(matches!(line.silence.look(line.start + at * MS, &line.counted), Step::Sleep(_)), "under way");
+        line.hear(at + 5, true);
+        assert_eq!(line.silence.look(line.start + (at + 10) * MS, &line.counted), step, "after {at} ms");
+    }
+    assert_eq!(line.silence.look(line.start + 2200 * MS, &line.counted), Step::Rest, "no more came");
+}

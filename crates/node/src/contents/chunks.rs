@@ -5,6 +5,7 @@ use super::presence::Piece;
 use super::protection::{Protection, Tree, Whence};
 use super::recent::Recent;
 use super::room::WritersRoom;
+use crate::sweep::SweepAlarm;
 use bytes::Bytes;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -72,6 +73,7 @@ pub struct Contents {
     passing: Mutex<Passing>,
     checks: Mutex<BTreeSet<Digest>>,
     pub(crate) writers_room: WritersRoom,
+    pub(crate) sweep_alarm: Arc<SweepAlarm>,
 }
 
 /// While it lives, no chunk is removed.
@@ -148,6 +150,7 @@ impl Contents {
             passing: Mutex::default(),
             checks: Mutex::default(),
             writers_room: WritersRoom::default(),
+            sweep_alarm: Arc::default(),
         }
     }
 
@@ -169,6 +172,7 @@ impl Contents {
         }
         self.store()?.put(&digest, &bytes)?;
         self.recent().put(digest, bytes);
+        self.sweep_alarm.stir();
         Ok(())
     }
 
@@ -206,6 +210,7 @@ impl Contents {
             return self.put_from(Whence::Here, digest, bytes);
         }
         let len = bytes.len() as u64;
+        self.sweep_alarm.stir();
         if !self.writers_room.wait_for(len, || self.bytes(), (len + RECORD_ROOM, || self.left_on_disk())) {
             return Err(ContentsError::NoSpace);
         }
@@ -216,6 +221,7 @@ impl Contents {
     /// way; whether they are.
     pub(crate) fn wait_for_disk(&self, free: u64) -> bool {
         let reserve = self.store().map_or(0, |store| store.min_free());
+        self.sweep_alarm.stir();
         self.writers_room.wait_for(0, || 0, (free.saturating_sub(reserve), || self.left_on_disk()))
     }
 

@@ -194,7 +194,7 @@ fn store_now(
     let kept = volume.contents.put_fetched(digest, chunk, keep);
     if !matches!(kept, Ok(true)) {
         // There is no room: what can be had again gives way.
-        volume.sweeper.press();
+        volume.contents.sweep_alarm.press();
     }
     kept.map(|_| ())
 }

@@ -84,12 +84,27 @@ pub(super) struct State {
     pub(super) left: BTreeMap<NodeId, Instant>,
 }
 
+impl State {
+    /// When something was last heard of a parent.
+    pub(super) fn last_heard(&self) -> Option<WallTime> {
+        let at = self.connection.as_ref().and_then(Connection::acked_at).map(|at| wall_before(at.elapsed()));
+        at.max(self.heard)
+    }
+}
+
+fn wall_before(span: Duration) -> WallTime {
+    let nanos = i64::try_from(span.as_nanos()).unwrap_or(i64::MAX);
+    WallTime::from_nanos(clock::wall().as_nanos().saturating_sub(nanos))
+}
+
 pub(super) struct Shared {
     pub(super) volume: Weak<Volume>,
     pub(super) endpoint: Endpoint,
     pub(super) settings: LinkSettings,
     pub(super) state: Mutex<State>,
     pub(super) changed: Notify,
+    /// A session has begun.
+    pub(super) attached: Arc<Notify>,
     /// Whoever announces itself on the local network, if we look.
     pub(super) nearby: OnceLock<Nearby>,
     pub(super) readmission: Readmission,
@@ -131,6 +146,7 @@ impl ParentLink {
             settings,
             state: Mutex::new(state),
             changed: Notify::new(),
+            attached: Arc::default(),
             nearby: OnceLock::new(),
             readmission: Readmission::load(&volume.settings().directory),
         });
@@ -165,7 +181,7 @@ impl ParentLink {
             state: state.state.clone(),
             parent: state.parent.clone(),
             rtt: state.connection.as_ref().filter(|_| state.state == LinkState::Connected).map(Connection::rtt),
-            heard: state.heard,
+            heard: state.last_heard(),
             since: state.since,
             why: state.why.clone(),
             pinned: state.pinned,
@@ -267,7 +283,9 @@ impl Shared {
         if let Some(volume) = self.volume.upgrade() {
             volume.detach(live.peer, reason);
         }
-        self.lock().connection = None;
+        let mut state = self.lock();
+        state.heard = state.last_heard();
+        state.connection = None;
     }
 
     pub(super) fn set(&self, state: LinkState) {

@@ -5,50 +5,134 @@ use super::throughput::BUSY_LEN;
 use crate::clock;
 use std::sync::Weak;
 use std::time::Duration;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
+use wayfs_net::{BodyStarts, Traffic};
+use wayfs_types::NodeId;
 
 /// Pause between two looks at the counters of the connection.
 const CALM_PERIOD: Duration = Duration::from_millis(500);
 /// The same while much goes over it.
 const BUSY_PERIOD: Duration = Duration::from_millis(100);
+/// The same at rest, after [`CALM_LOOKS_MAX`] looks that saw little. A body that begins ends it, and so does a new session.
+const REST_PERIOD: Duration = Duration::from_secs(10);
+const CALM_LOOKS_MAX: u32 = 10;
 
-/// Reads the counters of the present connection: seldom, and often while much goes over it.
+/// Reads the counters of the present connection: seldom, often while much goes over it, and hardly ever at rest.
 pub(super) async fn sample(link: Weak<Shared>) {
-    let mut last: Option<(u64, Instant, wayfs_net::Traffic)> = None;
-    let mut pause = CALM_PERIOD;
+    let mut sampler = Sampler::default();
+    let mut pace = Pace::Calm(0);
     loop {
-        tokio::time::sleep(pause).await;
+        rest(&link, &sampler, pace).await;
         let Some(link) = link.upgrade() else { return };
-        let mut state = link.lock();
-        let Some((connection, node)) = state.connection.clone().zip(state.parent.as_ref().map(|parent| parent.node))
-        else {
-            last = None;
-            continue;
-        };
-        let (now, traffic) = (Instant::now(), connection.stats().traffic);
-        let known =
-            last.replace((connection.number(), now, traffic)).filter(|(number, ..)| *number == connection.number());
-        let Some((_, at, before)) = known else { continue };
-        if traffic.wire_bytes_received > before.wire_bytes_received {
-            state.heard = Some(clock::wall());
-        }
-        let took = now - at;
-        let measured = state.measured.entry(node).or_default();
-        let sent = payload_sent(&traffic) - payload_sent(&before);
-        let received = payload_received(&traffic) - payload_received(&before);
-        // What is handed to the transport leaves later, so the wire says how fast it went; without contents under way
-        // there are acknowledgements on it only.
-        let on_wire = traffic.wire_bytes_sent - before.wire_bytes_sent;
-        let up = measured.up.observe(clock::now(), if sent >= BUSY_LEN { on_wire } else { 0 }, took);
-        let down = measured.down.observe(clock::now(), received, took);
-        pause = if up || down { BUSY_PERIOD } else { CALM_PERIOD };
+        pace = sampler.look(&link, pace);
     }
 }
 
-fn payload_sent(traffic: &wayfs_net::Traffic) -> u64 {
+/// Until the next look.
+async fn rest(link: &Weak<Shared>, sampler: &Sampler, pace: Pace) {
+    match pace {
+        Pace::Busy => tokio::time::sleep(BUSY_PERIOD).await,
+        Pace::Calm(_) => tokio::time::sleep(CALM_PERIOD).await,
+        Pace::Rest => {
+            let Some(attached) = link.upgrade().map(|link| link.attached.clone()) else { return };
+            let body = async {
+                match &sampler.starts {
+                    Some(starts) => starts.next().await,
+                    None => std::future::pending().await,
+                }
+            };
+            let either = async {
+                tokio::select! {
+                    () = body => {}
+                    () = attached.notified() => {}
+                }
+            };
+            // That the time is over is a reason to look, too.
+            let _ = timeout(REST_PERIOD, either).await;
+        }
+    }
+}
+
+/// How soon the counters are looked at again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pace {
+    /// Much goes over the connection.
+    Busy,
+    /// Little did at so many looks.
+    Calm(u32),
+    /// Little has for long, or there is no connection.
+    Rest,
+}
+
+impl Pace {
+    /// After a look that saw little.
+    fn calmer(self) -> Self {
+        match self {
+            Self::Busy => Self::Calm(0),
+            Self::Calm(looks) if looks < CALM_LOOKS_MAX => Self::Calm(looks + 1),
+            Self::Calm(_) | Self::Rest => Self::Rest,
+        }
+    }
+}
+
+/// What was seen at the last look.
+#[derive(Default)]
+struct Sampler {
+    last: Option<Look>,
+    starts: Option<BodyStarts>,
+}
+
+#[derive(Clone, Copy)]
+struct Look {
+    connection: u64,
+    at: Instant,
+    traffic: Traffic,
+}
+
+impl Sampler {
+    fn look(&mut self, link: &Shared, pace: Pace) -> Pace {
+        let mut state = link.lock();
+        state.heard = state.last_heard();
+        let Some((connection, node)) = state.connection.clone().zip(state.parent.as_ref().map(|parent| parent.node))
+        else {
+            *self = Self::default();
+            return pace.calmer();
+        };
+        let look = Look { connection: connection.number(), at: Instant::now(), traffic: connection.stats().traffic };
+        let before = self.last.replace(look).filter(|before| before.connection == look.connection);
+        let Some(before) = before else {
+            self.starts = Some(connection.body_starts());
+            return Pace::Calm(0);
+        };
+        let sent = payload_sent(&look.traffic) - payload_sent(&before.traffic);
+        let received = payload_received(&look.traffic) - payload_received(&before.traffic);
+        if pace == Pace::Rest {
+            // A stretch of which most was rest says nothing of the path. The next one may.
+            let was_busy = look.at - before.at < REST_PERIOD || sent.max(received) >= BUSY_LEN;
+            return if was_busy { Pace::Calm(0) } else { Pace::Rest };
+        }
+        // What is handed to the transport leaves later, so the wire says how fast it went; without contents under way
+        // there are acknowledgements on it only.
+        let on_wire = look.traffic.wire_bytes_sent - before.traffic.wire_bytes_sent;
+        let is_busy =
+            state.note_stretch(node, (if sent >= BUSY_LEN { on_wire } else { 0 }, received), look.at - before.at);
+        if is_busy { Pace::Busy } else { pace.calmer() }
+    }
+}
+
+fn payload_sent(traffic: &Traffic) -> u64 {
     traffic.body_bytes_sent + traffic.frame_bytes_sent
 }
 
-fn payload_received(traffic: &wayfs_net::Traffic) -> u64 {
+fn payload_received(traffic: &Traffic) -> u64 {
     traffic.body_bytes_received + traffic.frame_bytes_received
+}
+
+impl super::link::State {
+    /// So many bytes went up and down in a stretch; whether it was busy.
+    fn note_stretch(&mut self, node: NodeId, (sent, received): (u64, u64), took: Duration) -> bool {
+        let (measured, now) = (self.measured.entry(node).or_default(), clock::now());
+        let (up, down) = (measured.up.observe(now, sent, took), measured.down.observe(now, received, took));
+        up || down
+    }
 }

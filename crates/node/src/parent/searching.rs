@@ -238,6 +238,7 @@ impl Shared {
         let measured = state.measured.entry(server.node).or_default();
         (measured.rtt, measured.at, measured.error) = (Some(rtt), Some(clock::wall()), None);
         drop(state);
+        self.attached.notify_one();
         Live { server, connection, peer, rtt_when_chosen: rtt }
     }
 }

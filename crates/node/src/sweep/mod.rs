@@ -4,8 +4,10 @@
 //! small steps. Whatever was put, asked for or promised meanwhile is protected
 //! (`contents/protection.rs`): a step removes under the lock that protection takes.
 
+mod alarm;
 mod mark;
 mod names;
 mod sweeper;
 
-pub(crate) use sweeper::{Sweeper, run};
+pub(crate) use alarm::SweepAlarm;
+pub(crate) use sweeper::run;

@@ -3,14 +3,15 @@
 //! Once a period it removes what nobody refers to. Where room is short, in a cache with a bound or on the disk, it goes to work at
 //! once: the grace of what nobody refers to yields, and what others have gives way, the least recently read first.
 
+use super::alarm::{Calm, SweepAlarm};
 use super::mark::{Marks, Torn, mark_all};
 use crate::contents::{Contents, DiskShortage, Named, Shortage, Want};
 use crate::volume::Volume;
 use rustix::time::{ClockId, clock_gettime};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::Weak;
 use std::time::{Duration, Instant};
 use tracing::{debug, warn};
-use wayfs_proto::Input;
+use wayfs_proto::{Full, Input};
 use wayfs_store::Dead;
 use wayfs_types::{Digest, StorageError, Ticket};
 
@@ -29,30 +30,12 @@ const CACHE_GAP_MIN: u64 = 4 << 20;
 const MARKING_FACTOR: u32 = 100;
 /// So long is waited for a damaged list node from others.
 const NODE_PATIENCE: Duration = Duration::from_secs(10);
-/// How often the room is looked at.
-const LOOK_PERIOD: Duration = Duration::from_secs(1);
 /// A sweep for room takes at most this part of one core's time: a quarter. Meanwhile what is read passes through memory.
 const REST_FACTOR: u32 = 3;
 /// After a sweep for room that found nothing the next one waits so long, unless somebody asks for room.
 const VAIN_PAUSE: Duration = Duration::from_secs(10);
 /// The segments of a bounded cache take this part of the bound more than what is in them: an eighth.
 const DEAD_PART: u64 = 8;
-
-#[derive(Default)]
-struct State {
-    stop: bool,
-    wanted: bool,
-    /// A reader found no room.
-    pressed: bool,
-    done: u64,
-}
-
-/// Why the thread woke up.
-#[derive(Debug, Clone, Copy)]
-struct Woken {
-    wanted: bool,
-    pressed: bool,
-}
 
 /// What lacks room, and how much of it.
 #[derive(Debug, Clone, Copy, Default)]
@@ -73,85 +56,16 @@ impl Need {
     }
 }
 
-/// Tells the thread when to sweep. A leaf in the order of locks.
-#[derive(Default)]
-pub(crate) struct Sweeper {
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-impl Sweeper {
-    pub(crate) fn stop(&self) {
-        self.lock().stop = true;
-        self.changed.notify_all();
-    }
-
-    /// Sweeps now and waits until it is done, at most `patience`; whether it was.
-    pub(crate) fn sweep_now(&self, patience: Duration) -> bool {
-        let end = Instant::now() + patience;
-        let mut state = self.lock();
-        // A sweep that runs already may have marked before the caller's change: the one after it counts.
-        let target = state.done + 1;
-        state.wanted = true;
-        self.changed.notify_all();
-        while state.done < target && !state.stop {
-            let Some(left) = end.checked_duration_since(Instant::now()) else { return false };
-            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
-        }
-        !state.stop
-    }
-
-    /// Somebody who reads found no room: sweeps as soon as it may.
-    pub(crate) fn press(&self) {
-        let mut state = self.lock();
-        if !state.pressed {
-            state.pressed = true;
-            self.changed.notify_all();
-        }
-    }
-
-    fn is_stopped(&self) -> bool {
-        self.lock().stop
-    }
-
-    /// Sleeps until it is time for a look, but not before `not_before` unless a sweep was asked for; `None` when it is time to end.
-    fn sleep(&self, not_before: Instant) -> Option<Woken> {
-        let end = Instant::now() + LOOK_PERIOD;
-        let mut state = self.lock();
-        loop {
-            let now = Instant::now();
-            let is_time = now >= end || (state.pressed && now >= not_before);
-            if state.stop || state.wanted || is_time {
-                break;
-            }
-            let until = if state.pressed { not_before.min(end) } else { end };
-            let nap = until.saturating_duration_since(now);
-            state = self.changed.wait_timeout(state, nap).unwrap_or_else(PoisonError::into_inner).0;
-        }
-        let woken = Woken { wanted: std::mem::take(&mut state.wanted), pressed: std::mem::take(&mut state.pressed) };
-        (!state.stop).then_some(woken)
-    }
-
-    fn finished(&self) {
-        self.lock().done += 1;
-        self.changed.notify_all();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// Runs until the volume stops.
-pub(crate) fn run(sweeper: &Sweeper, volume: &Weak<Volume>) {
+pub(crate) fn run(alarm: &SweepAlarm, volume: &Weak<Volume>) {
     if let Some(volume) = volume.upgrade() {
         volume.report_torn();
     }
     let (mut last, mut not_before) = (Instant::now(), Instant::now());
     let mut marking = Duration::ZERO;
     let mut is_pressed = false;
-    let mut settled = None;
-    while let Some(woken) = sweeper.sleep(not_before) {
+    let (mut settled, mut calm, mut may_rest) = (None, Calm::default(), false);
+    while let Some(woken) = alarm.sleep(not_before, may_rest) {
         let Some(volume) = volume.upgrade() else { return };
         volume.contents.forget_passed();
         if let Some(room) = volume.disk_room.look() {
@@ -161,6 +75,8 @@ pub(crate) fn run(sweeper: &Sweeper, volume: &Weak<Volume>) {
         let asked = volume.contents.writers_room.take_wanted();
         let is_asked = asked != (0, 0);
         let need = need(&volume, asked, is_pressed);
+        let is_needed = need.shortage() == Shortage::Room || is_asked || woken.wanted || is_pressed;
+        may_rest = calm.look((!is_needed).then(|| standing(&volume)));
         let is_time = last.elapsed() >= volume.settings.sweep_period.max(marking * MARKING_FACTOR);
         let is_due = woken.wanted || is_time;
         let is_for_room = need.shortage() == Shortage::Room && (is_asked || Instant::now() >= not_before);
@@ -173,7 +89,7 @@ pub(crate) fn run(sweeper: &Sweeper, volume: &Weak<Volume>) {
             continue;
         }
         let began = Instant::now();
-        let Swept { won, left } = sweep(sweeper, &volume, need, &mut marking).unwrap_or_else(|error| {
+        let Swept { won, left } = sweep(alarm, &volume, need, &mut marking).unwrap_or_else(|error| {
             warn!(%error, "sweep");
             Swept::default()
         });
@@ -181,8 +97,14 @@ pub(crate) fn run(sweeper: &Sweeper, volume: &Weak<Volume>) {
         last = Instant::now();
         let rest = (last - began) * REST_FACTOR;
         not_before = last + if won || need.shortage() == Shortage::None { rest } else { rest.max(VAIN_PAUSE) };
-        sweeper.finished();
+        alarm.finished();
     }
+}
+
+/// What changes when something happens that takes room or wins some.
+fn standing(volume: &Volume) -> (Option<Ticket>, u64, Full) {
+    let committed = volume.look(|replica| replica.store().committed());
+    (committed, volume.contents.bytes(), volume.disk_room.room().full)
 }
 
 /// What lacks room, with bytes that writers wait for, in the cache and on the disk, and perhaps readers who found none.
@@ -228,7 +150,7 @@ fn is_quiet(volume: &Volume) -> bool {
 
 /// Sweeps, and makes the room that is needed if it can. Says how much processor time it took to mark what is in
 /// use.
-fn sweep(sweeper: &Sweeper, volume: &Volume, need: Need, marking: &mut Duration) -> Result<Swept, StorageError> {
+fn sweep(alarm: &SweepAlarm, volume: &Volume, need: Need, marking: &mut Duration) -> Result<Swept, StorageError> {
     let contents = &volume.contents;
     let shortage = need.shortage();
     // In a quiet volume nothing else tells the engine that time has passed.
@@ -257,11 +179,11 @@ fn sweep(sweeper: &Sweeper, volume: &Volume, need: Need, marking: &mut Duration)
         return Ok(Swept::default());
     }
     let (found, is_whole) = (victims.len() as u64, marks.torn.is_none());
-    let mut removed = remove(sweeper, contents, &mut marks, (victims, shortage, Named::No));
+    let mut removed = remove(alarm, contents, &mut marks, (victims, shortage, Named::No));
     let left = committed.filter(|_| is_whole && removed == found);
     let excess = need.excess().saturating_sub(before.saturating_sub(contents.bytes()));
     let victims = least_recently_used(contents, &marks, excess);
-    removed += remove(sweeper, contents, &mut marks, (victims, shortage, Named::Yes));
+    removed += remove(alarm, contents, &mut marks, (victims, shortage, Named::Yes));
     if volume.settings.cache_bytes_max.is_some_and(|max| contents.bytes() > max) || (need.excess() > 0 && removed == 0)
     {
         // What is left may be what one server only has: it gives way when the home has it, too.
@@ -271,10 +193,10 @@ fn sweep(sweeper: &Sweeper, volume: &Volume, need: Need, marking: &mut Duration)
     if removed > 0 {
         debug!(removed, "sweep");
     }
-    let is_compacted = compact(sweeper, volume, need);
+    let is_compacted = compact(alarm, volume, need);
     contents.writers_room.changed();
     if !contents.keep_passed() {
-        sweeper.press();
+        alarm.press();
     }
     Ok(Swept { won: removed > 0 || is_compacted, left })
 }
@@ -361,14 +283,14 @@ fn for_each_chunk(contents: &Contents, mut visit: impl FnMut(Digest, u32)) {
 
 /// Removes in small steps what is still unprotected; trees that were promised meanwhile are marked first.
 fn remove(
-    sweeper: &Sweeper,
+    alarm: &SweepAlarm,
     contents: &Contents,
     marks: &mut Marks,
     (victims, shortage, named): (Vec<Digest>, Shortage, Named),
 ) -> u64 {
     let mut removed = 0;
     let mut left = victims.as_slice();
-    while !left.is_empty() && !sweeper.is_stopped() {
+    while !left.is_empty() && !alarm.is_stopped() {
         let Ok(store) = contents.store() else { break };
         let fresh = contents.lock().take_fresh();
         for tree in fresh {
@@ -407,13 +329,13 @@ fn remove(
 
 /// Wins back the room of what was removed, one segment at a time; whether there was any. Where room is short, segments with less to
 /// win are rewritten, too.
-fn compact(sweeper: &Sweeper, volume: &Volume, need: Need) -> bool {
+fn compact(alarm: &SweepAlarm, volume: &Volume, need: Need) -> bool {
     let bound = volume.settings.cache_bytes_max.map_or(u64::MAX, |max| max + max / DEAD_PART);
     let mut is_any = false;
     while let Ok(store) = volume.contents.store() {
         let is_short = need.disk.is_some_and(|disk| volume.contents.disk_shortage(disk.wanted).is_some());
         let least = if is_short || store.stats().disk_bytes > bound { Dead::Eighth } else { Dead::Half };
-        if sweeper.is_stopped() {
+        if alarm.is_stopped() {
             return is_any;
         }
         match store.compact_from(least) {
@@ -440,7 +362,7 @@ mod tests {
 
     fn sweep_once(volume: &Volume) -> Option<Ticket> {
         let mut marking = Duration::ZERO;
-        sweep(&Sweeper::default(), volume, Need::default(), &mut marking).unwrap().left
+        sweep(&SweepAlarm::default(), volume, Need::default(), &mut marking).unwrap().left
     }
 
     /// To mark what is in use costs as much as the volume is large: one that rests is not marked again and again.

@@ -7,7 +7,7 @@ use super::left::ANY_OWNER;
 use super::{Asker, Held, Holder, LockTable, TableKey, Waiter, Wish, excludes, family_number, overlaps, range_of};
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_types::request::{LockFamily, LockKind, LockRange, LockRequest};
-use wayfs_types::{FileId, OriginId};
+use wayfs_types::{FileId, OriginId, Time};
 
 /// All that is delegated.
 #[derive(Debug, Default)]
@@ -15,6 +15,8 @@ pub(super) struct Delegations {
     rows: BTreeMap<TableKey, Delegation>,
     counts: BTreeMap<OriginId, usize>,
     last_serial: u64,
+    /// When those that were asked to return a file are not waited for any more.
+    asked: BTreeSet<(Time, TableKey)>,
     /// Files that were returned since it was looked for those who wait for each other there.
     pub(super) returned: BTreeSet<TableKey>,
 }
@@ -24,8 +26,17 @@ pub(super) struct Delegations {
 struct Delegation {
     child: OriginId,
     serial: u64,
-    /// It was asked to return it.
-    is_recalled: bool,
+    recalled: Recalled,
+}
+
+/// How far it is with the return of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Recalled {
+    No,
+    /// The child was asked for it, and is waited for until then.
+    Asked(Time),
+    /// It did not return it in time: the whole file counts as a lock of its until it does.
+    Late,
 }
 
 /// What a child is asked to return.
@@ -40,7 +51,8 @@ pub(crate) struct Recall {
 impl Delegations {
     /// Whether what is held in a file is a child's that decides about all of it.
     pub(super) fn is_delegated(&self, key: TableKey, held: &Held) -> bool {
-        held.holder.owner == ANY_OWNER && self.rows.get(&key).is_some_and(|row| row.child == held.holder.origin)
+        let is_its = |row: &Delegation| row.child == held.holder.origin && row.recalled != Recalled::Late;
+        held.holder.owner == ANY_OWNER && self.rows.get(&key).is_some_and(is_its)
     }
 
     /// Whether somebody decides about a file's locks.
@@ -48,16 +60,20 @@ impl Delegations {
         self.rows.contains_key(&key)
     }
 
-    /// A child is asked to return a file, unless it was already.
-    pub(super) fn recall(&mut self, key: TableKey) -> Option<Recall> {
-        let row = self.rows.get_mut(&key).filter(|row| !row.is_recalled)?;
-        row.is_recalled = true;
+    /// A child is asked to return a file, unless it was already, and waited for until then.
+    pub(super) fn recall(&mut self, key: TableKey, until: Time) -> Option<Recall> {
+        let row = self.rows.get_mut(&key).filter(|row| row.recalled == Recalled::No)?;
+        row.recalled = Recalled::Asked(until);
+        self.asked.insert((until, key));
         let (file, family) = (key.0, super::family_of(key.1));
         Some(Recall { child: row.child, file, family, serial: row.serial })
     }
 
     fn remove(&mut self, key: TableKey) -> Option<Delegation> {
         let row = self.rows.remove(&key)?;
+        if let Recalled::Asked(until) = row.recalled {
+            self.asked.remove(&(until, key));
+        }
         if let Some(count) = self.counts.get_mut(&row.child) {
             *count -= 1;
             if *count == 0 {
@@ -74,7 +90,7 @@ impl LockTable {
     pub(crate) fn delegate(&mut self, child: OriginId, request: &LockRequest, most: usize) -> Option<u64> {
         let key = (request.file, family_number(request.family));
         if let Some(row) = self.delegations.rows.get(&key) {
-            return (row.child == child && !row.is_recalled).then_some(row.serial);
+            return (row.child == child && row.recalled == Recalled::No).then_some(row.serial);
         }
         let count = self.delegations.counts.get(&child).copied().unwrap_or(0);
         if self.pauses(request.family) || self.files.contains_key(&key) || count >= most || self.is_full(child) {
@@ -85,7 +101,7 @@ impl LockTable {
         *self.counts.entry(child).or_insert(0) += 1;
         self.delegations.last_serial += 1;
         let serial = self.delegations.last_serial;
-        self.delegations.rows.insert(key, Delegation { child, serial, is_recalled: false });
+        self.delegations.rows.insert(key, Delegation { child, serial, recalled: Recalled::No });
         *self.delegations.counts.entry(child).or_insert(0) += 1;
         Some(serial)
     }
@@ -113,6 +129,22 @@ impl LockTable {
         self.left.touched.insert(key);
         self.delegations.returned.insert(key);
         self.wake(key)
+    }
+
+    /// When a child is not waited for any more that was asked to return a file.
+    pub(crate) fn next_late_return(&self) -> Option<Time> {
+        self.delegations.asked.first().map(|(until, _)| *until)
+    }
+
+    /// Who did not return a file in time has it, for all that others know: who does not wait for locks, or tests, is told so.
+    pub(crate) fn end_late_returns(&mut self, now: Time) {
+        while let Some((until, key)) = self.delegations.asked.first().copied().filter(|(until, _)| now >= *until) {
+            self.delegations.asked.remove(&(until, key));
+            if let Some(row) = self.delegations.rows.get_mut(&key) {
+                row.recalled = Recalled::Late;
+            }
+            self.left.touched.insert(key);
+        }
     }
 
     /// A child's session is over: it returns nothing any more, and what was delegated to it counts as a lock of it.

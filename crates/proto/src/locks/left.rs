@@ -7,8 +7,8 @@ use super::{
     range_of,
 };
 use std::collections::{BTreeSet, VecDeque};
-use wayfs_types::OriginId;
 use wayfs_types::request::{LockFamily, LockOwner, LockRequest};
+use wayfs_types::{OriginId, Time};
 
 /// Who supposedly has what a client may have: its owners are not known.
 pub(super) const ANY_OWNER: LockOwner = LockOwner(u64::MAX);
@@ -109,15 +109,16 @@ impl LockTable {
         waiting.filter(|waiter| waiter.takes()).map(|waiter| waiter.request).collect()
     }
 
-    /// Who waits for what clients have that left, or for what is delegated, of those that nobody looked at yet.
-    pub(crate) fn look_at_undecided(&mut self) -> Looked {
+    /// Who waits for what clients have that left, or for what is delegated, of those that nobody looked at yet. Children that are to
+    /// return files are waited for until then.
+    pub(crate) fn look_at_undecided(&mut self, until: Time) -> Looked {
         let mut looked = Looked::default();
         if self.is_paused {
             return looked;
         }
         for key in std::mem::take(&mut self.left.touched) {
             let is_returned = self.delegations.returned.remove(&key);
-            let is_fewer = self.look_at(key, &mut looked);
+            let is_fewer = self.look_at(key, until, &mut looked);
             if is_returned && self.end_deadlocks(key, &mut looked) || is_fewer {
                 looked.granted.extend(self.wake(key));
             }
@@ -126,7 +127,7 @@ impl LockTable {
     }
 
     /// Answers whether any of those who wait there waits no more.
-    fn look_at(&mut self, key: TableKey, looked: &mut Looked) -> bool {
+    fn look_at(&mut self, key: TableKey, until: Time, looked: &mut Looked) -> bool {
         let Some(file) = self.files.get_mut(&key) else { return false };
         let (mut on, mut tests) = (VecDeque::new(), Vec::new());
         let (mut is_wanted_back, before) = (false, file.waiting.len());
@@ -154,7 +155,7 @@ impl LockTable {
             looked.tested.push((test.asker, self.test(test.holder, &test.request)));
         }
         if is_wanted_back {
-            looked.recalled.extend(self.delegations.recall(key));
+            looked.recalled.extend(self.delegations.recall(key, until));
         }
         is_fewer
     }

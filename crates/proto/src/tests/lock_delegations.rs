@@ -196,6 +196,30 @@ fn who_does_not_wait_is_told_when_the_session_of_who_decides_ends() {
     assert!(matches!(pair.world.answer(pair.bob, tests), Some(Ok(Answer::Lock(Some(_))))));
 }
 
+/// A client that is there and says nothing, or lies, is waited for half a lease by those who do not wait for locks.
+#[test]
+fn who_does_not_return_a_file_counts_as_having_it() {
+    let mut pair = Pair::new();
+    assert_eq!(pair.lock(pair.ann, pair.whole(9)), Ok(Answer::Done));
+    assert_eq!(pair.unlock(pair.ann, 9, WHOLE), Ok(Answer::Done));
+    pair.world.stall(pair.line, true);
+    let long = Duration::from_secs(600);
+    let at_once = pair.world.request_within(pair.bob, Request::Lock(pair.whole(1)), long);
+    let test = pair.world.request_within(pair.bob, Request::TestLock(pair.whole(1)), long);
+    let wait = pair.wait_for(pair.bob, pair.whole(2));
+    let lease = pair.world.hosts[HOME].replica.config.lease;
+    pair.world.pass(lease / 4);
+    assert_eq!(pair.world.answer(pair.bob, at_once), None, "it may be on its way");
+    pair.world.pass(lease / 4 + Duration::from_secs(1));
+    assert_eq!(pair.world.answer(pair.bob, at_once), Some(Err(FsError::Locked)));
+    let tested = pair.world.answer(pair.bob, test);
+    assert!(matches!(tested, Some(Ok(Answer::Lock(Some(_))))), "unexpected {tested:?}");
+    assert_eq!(pair.lock(pair.bob, pair.whole(1)), Err(FsError::Locked), "and whoever comes then is told at once");
+    pair.world.stall(pair.line, false);
+    pair.world.settle();
+    assert_eq!(pair.world.answer(pair.bob, wait), Some(Ok(Answer::Done)), "what comes late counts");
+}
+
 #[test]
 fn what_a_client_that_left_decided_about_is_given_when_it_was_asked() {
     let mut pair = Pair::new();

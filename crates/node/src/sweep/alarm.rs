@@ -1,0 +1,173 @@
+//! What wakes the thread that sweeps.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How often the room is looked at while something happens.
+const LOOK_PERIOD: Duration = Duration::from_secs(1);
+/// The same while nothing does.
+const REST_PERIOD: Duration = Duration::from_secs(10);
+
+#[derive(Default)]
+struct State {
+    stop: bool,
+    wanted: bool,
+    /// A reader found no room.
+    pressed: bool,
+    /// Something happened while it rested.
+    stirred: bool,
+    done: u64,
+}
+
+/// Why the thread woke up.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Woken {
+    pub(super) wanted: bool,
+    pub(super) pressed: bool,
+}
+
+/// Tells the thread when to sweep. A leaf in the order of locks.
+#[derive(Default)]
+pub(crate) struct SweepAlarm {
+    state: Mutex<State>,
+    changed: Condvar,
+    rests: AtomicBool,
+}
+
+impl SweepAlarm {
+    pub(crate) fn stop(&self) {
+        self.lock().stop = true;
+        self.changed.notify_all();
+    }
+
+    /// Sweeps now and waits until it is done, at most `patience`; whether it was.
+    pub(crate) fn sweep_now(&self, patience: Duration) -> bool {
+        let end = Instant::now() + patience;
+        let mut state = self.lock();
+        // A sweep that runs already may have marked before the caller's change: the one after it counts.
+        let target = state.done + 1;
+        state.wanted = true;
+        self.changed.notify_all();
+        while state.done < target && !state.stop {
+            let Some(left) = end.checked_duration_since(Instant::now()) else { return false };
+            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        !state.stop
+    }
+
+    /// Somebody who reads found no room: sweeps as soon as it may.
+    pub(crate) fn press(&self) {
+        let mut state = self.lock();
+        if !state.pressed {
+            state.pressed = true;
+            self.changed.notify_all();
+        }
+    }
+
+    /// Something happens that may take room: the next look is within a second. Costs next to nothing.
+    pub(crate) fn stir(&self) {
+        // Read first: nearly always the thread does not rest.
+        if self.rests.load(Ordering::Relaxed) && self.rests.swap(false, Ordering::Relaxed) {
+            self.lock().stirred = true;
+            self.changed.notify_all();
+        }
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.lock().stop
+    }
+
+    /// Sleeps until it is time for a look, but not before `not_before` unless a sweep was asked for; `None` when it is time to end.
+    /// If it `may_rest`, it sleeps for longer, until something happens.
+    pub(super) fn sleep(&self, not_before: Instant, may_rest: bool) -> Option<Woken> {
+        let mut end = Instant::now() + if may_rest { REST_PERIOD } else { LOOK_PERIOD };
+        let mut state = self.lock();
+        state.stirred = false;
+        self.rests.store(may_rest, Ordering::Relaxed);
+        loop {
+            let now = Instant::now();
+            if std::mem::take(&mut state.stirred) {
+                end = end.min(now + LOOK_PERIOD);
+            }
+            let is_time = now >= end || (state.pressed && now >= not_before);
+            if state.stop || state.wanted || is_time {
+                break;
+            }
+            let until = if state.pressed { not_before.min(end) } else { end };
+            let nap = until.saturating_duration_since(now);
+            state = self.changed.wait_timeout(state, nap).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        self.rests.store(false, Ordering::Relaxed);
+        let woken = Woken { wanted: std::mem::take(&mut state.wanted), pressed: std::mem::take(&mut state.pressed) };
+        (!state.stop).then_some(woken)
+    }
+
+    pub(super) fn finished(&self) {
+        self.lock().done += 1;
+        self.changed.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Looks after which the thread rests, if none of them saw anything happen.
+const CALM_LOOKS: u32 = 5;
+
+/// Whether anything happens, by what each look saw.
+#[derive(Debug, Default)]
+pub(super) struct Calm<Seen> {
+    seen: Option<Seen>,
+    looks: u32,
+}
+
+impl<Seen: PartialEq> Calm<Seen> {
+    /// A look saw this; `None`: there is something to do. Whether the thread may rest.
+    pub(super) fn look(&mut self, seen: Option<Seen>) -> bool {
+        let is_same = seen.is_some() && seen == self.seen;
+        self.looks = if is_same { self.looks.saturating_add(1) } else { 0 };
+        self.seen = seen;
+        self.looks >= CALM_LOOKS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::mpsc;
+
+    #[test]
+    fn it_rests_after_some_looks_at_the_same_and_not_while_there_is_something_to_do() {
+        let mut calm = Calm::default();
+        let rests: Vec<bool> = (0..7).map(|_| calm.look(Some(3))).collect();
+        assert_eq!(rests, [false, false, false, false, false, true, true]);
+        assert!(!calm.look(Some(4)), "something came");
+        for _ in 0..20 {
+            assert!(!calm.look(None));
+        }
+    }
+
+    #[test]
+    fn what_happens_ends_a_rest_once() {
+        let alarm = Arc::new(SweepAlarm::default());
+        alarm.stir();
+        let resting = Arc::clone(&alarm);
+        let (woke, wakes) = mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let begin = Instant::now();
+            let woken = resting.sleep(begin, true);
+            woke.send((begin.elapsed(), woken.is_some())).unwrap();
+        });
+        while !alarm.rests.load(Ordering::Relaxed) {
+            std::thread::yield_now();
+        }
+        alarm.stir();
+        let (slept, goes_on) = wakes.recv_timeout(Duration::from_secs(30)).unwrap();
+        assert!(slept < REST_PERIOD && goes_on);
+        assert!(!alarm.rests.load(Ordering::Relaxed));
+        thread.join().unwrap();
+    }
+}

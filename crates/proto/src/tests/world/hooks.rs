@@ -1,0 +1,22 @@
+//! What tests change in a replica behind its back.
+
+use crate::{Config, Replica};
+use wayfs_types::{CommitNumber, Key, MetaStore, RecordId};
+
+impl<S: MetaStore> Replica<S> {
+    /// As if all tombstones had been purged: every cursor is void.
+    pub(crate) fn forget_traces(&mut self) {
+        self.counters.purged = self.counters.change;
+        self.put_image(Key::Conflict(RecordId::GENESIS), None).expect("a test's store");
+        self.commit().expect("a test's store");
+        self.counters.purged = CommitNumber(self.counters.purged.0);
+    }
+
+    pub(crate) fn keep_traces(&mut self, changes: u64) {
+        self.config.tombstones_kept = changes;
+    }
+
+    pub(crate) fn configure(&mut self, change: impl FnOnce(&mut Config)) {
+        change(&mut self.config);
+    }
+}
