@@ -1,4 +1,5 @@
-//! Once a second: commits old writes of open files, lets second copies of what is safe go, and tells listeners how far updates came.
+//! Once a second: commits old writes of open files, lets second copies of what is safe go, and those of what is removed, and tells listeners
+//! how far updates came.
 
 use crate::events::Events;
 use crate::labels::Labels;
@@ -12,6 +13,8 @@ use wayfs_node::{LiveReplica, ParentLink, Volume};
 const PERIOD: Duration = Duration::from_secs(1);
 /// The same while somebody listens to events.
 const HEARD_PERIOD: Duration = Duration::from_millis(100);
+/// Pause between looks for contents of what is removed.
+const REMOVED_PERIOD: Duration = Duration::from_secs(60);
 /// Conflicts whose writers are asked for.
 const CONFLICTS_MAX: usize = 1000;
 
@@ -33,6 +36,7 @@ impl BackgroundCommitter {
             (Arc::clone(&stop), Arc::clone(vfs), Arc::clone(volume), Arc::clone(events));
         let thread = std::thread::Builder::new().name("committer".into()).spawn(move || {
             let mut next = Instant::now();
+            let mut next_removed = next + REMOVED_PERIOD;
             while !rest(&stopping, if events.is_heard() { HEARD_PERIOD } else { PERIOD }) {
                 events.tell_levels(&volume);
                 if Instant::now() < next {
@@ -41,6 +45,10 @@ impl BackgroundCommitter {
                 next = Instant::now() + PERIOD;
                 vfs.commit_aged();
                 vfs.let_go_written();
+                if Instant::now() >= next_removed {
+                    next_removed = Instant::now() + REMOVED_PERIOD;
+                    vfs.let_go_removed();
+                }
                 let progress = volume.look(LiveReplica::progress);
                 if progress.is_some_and(|progress| progress.connected && progress.conflicts_open > 0) {
                     learn_writers(&volume, &link, &labels);

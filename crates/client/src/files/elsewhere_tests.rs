@@ -177,6 +177,28 @@ fn a_reader_keeps_a_file_that_another_machine_removes() {
     }
 }
 
+/// The laboratory's `space` found it: a reader kept what another machine had removed for as long as nothing needed the room.
+#[test]
+fn what_another_machine_removed_takes_no_room_once_nobody_has_it_open() {
+    let bench = bench();
+    for number in 1..=3 {
+        bench.fake.make(file(number), &noise(200_000));
+        let open = bench.open(number, Access::Read);
+        bench.read_all(&open);
+        if number < 3 {
+            bench.table.close_file(&open, Access::Read);
+        }
+    }
+    assert_eq!(bench.bodies(), 3);
+    bench.fake.mark_removed(file(1));
+    bench.fake.mark_removed(file(3));
+    bench.table.let_go_removed();
+    assert_eq!(bench.bodies(), 2, "one is there, and one is open");
+    bench.table.close_file(&bench.table.find(file(3)).unwrap(), Access::Read);
+    bench.table.let_go_removed();
+    assert_eq!((bench.bodies(), bench.table.ids()), (1, vec![file(2)]));
+}
+
 /// Proves [S-unlinked]: attributes that are set through a handle bring back no file that another machine removed; what is written
 /// does, and then it has them.
 #[test]

@@ -273,6 +273,19 @@ impl FileTable {
         }
     }
 
+    /// Drops body files of what another machine removed and nobody has open here.
+    pub fn let_go_removed(&self) {
+        let idle: Vec<FileId> = self.map().idle.values().copied().collect();
+        let is_gone = |file: &FileId| self.contents.inode(*file).is_none_or(|inode| inode.is_removed());
+        for file in idle.into_iter().filter(is_gone) {
+            let mut map = self.map();
+            // Somebody may have opened it meanwhile.
+            if map.entries.get(&file).is_some_and(|entry| entry.idle.is_some()) {
+                map.forget(file);
+            }
+        }
+    }
+
     /// The open or dirty file with this id.
     pub fn find(&self, id: FileId) -> Option<Arc<OpenFile>> {
         self.map().entries.get(&id).map(|entry| Arc::clone(&entry.file))

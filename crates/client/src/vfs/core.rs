@@ -222,6 +222,11 @@ impl Vfs {
         self.files.let_go_written(WRITTEN_KEPT, is_safe);
     }
 
+    /// Lets go of the contents of files that other machines removed; called once a minute or so.
+    pub fn let_go_removed(&self) {
+        self.files.let_go_removed();
+    }
+
     /// Ends the worker threads, after what is queued.
     pub fn stop(&self) {
         self.readers.stop();
