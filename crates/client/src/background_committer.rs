@@ -1,10 +1,11 @@
 //! Once a second: commits old writes of open files, lets second copies of what is safe go, and those of what is removed, and tells listeners
-//! how far updates came.
+//! how far updates came. While no file is open and nobody listens, it rests.
 
 use crate::events::Events;
 use crate::labels::Labels;
+use crate::stir::Stir;
 use crate::vfs::Vfs;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use wayfs_node::{LiveReplica, ParentLink, Volume};
@@ -13,6 +14,8 @@ use wayfs_node::{LiveReplica, ParentLink, Volume};
 const PERIOD: Duration = Duration::from_secs(1);
 /// The same while somebody listens to events.
 const HEARD_PERIOD: Duration = Duration::from_millis(100);
+/// The same while nothing is open: a file that is opened ends it.
+const REST_PERIOD: Duration = Duration::from_secs(10);
 /// Pause between looks for contents of what is removed.
 const REMOVED_PERIOD: Duration = Duration::from_secs(60);
 /// Conflicts whose writers are asked for.
@@ -20,7 +23,7 @@ const CONFLICTS_MAX: usize = 1000;
 
 /// The thread; dropping it ends it.
 pub(crate) struct BackgroundCommitter {
-    stop: Arc<(Mutex<bool>, Condvar)>,
+    stir: Arc<Stir>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -31,20 +34,20 @@ impl BackgroundCommitter {
         events: &Arc<Events>,
         (link, labels): (Arc<ParentLink>, Arc<Labels>),
     ) -> std::io::Result<Self> {
-        let stop: Arc<(Mutex<bool>, Condvar)> = Arc::default();
-        let (stopping, vfs, volume, events) =
-            (Arc::clone(&stop), Arc::clone(vfs), Arc::clone(volume), Arc::clone(events));
+        let stir = Arc::clone(vfs.files().stir());
+        let (stirring, vfs, volume, events) =
+            (Arc::clone(&stir), Arc::clone(vfs), Arc::clone(volume), Arc::clone(events));
         let thread = std::thread::Builder::new().name("committer".into()).spawn(move || {
             let mut next = Instant::now();
             let mut next_removed = next + REMOVED_PERIOD;
-            while !rest(&stopping, if events.is_heard() { HEARD_PERIOD } else { PERIOD }) {
+            while !rest(&stirring, &vfs, &events) {
                 events.tell_levels(&volume);
                 if Instant::now() < next {
                     continue;
                 }
                 next = Instant::now() + PERIOD;
                 vfs.commit_aged();
-                vfs.let_go_written();
+                vfs.let_go_copies();
                 if Instant::now() >= next_removed {
                     next_removed = Instant::now() + REMOVED_PERIOD;
                     vfs.let_go_removed();
@@ -55,7 +58,7 @@ impl BackgroundCommitter {
                 }
             }
         })?;
-        Ok(Self { stop, thread: Some(thread) })
+        Ok(Self { stir, thread: Some(thread) })
     }
 }
 
@@ -65,19 +68,17 @@ fn learn_writers(volume: &Volume, link: &ParentLink, labels: &Labels) {
     labels.learn(link, &volume.settings().runtime, wayfs_admin::conflicts::writers(&open));
 }
 
-/// Sleeps for a period; answers whether to end.
-fn rest((is_stopping, changed): &(Mutex<bool>, Condvar), period: Duration) -> bool {
-    let guard = is_stopping.lock().unwrap_or_else(PoisonError::into_inner);
-    if *guard {
-        return true;
+/// Sleeps until the next look; answers whether to end.
+fn rest(stir: &Stir, vfs: &Vfs, events: &Events) -> bool {
+    if events.is_heard() {
+        return stir.sleep(HEARD_PERIOD, HEARD_PERIOD);
     }
-    *changed.wait_timeout(guard, period).unwrap_or_else(PoisonError::into_inner).0
+    stir.sleep(PERIOD, if vfs.files().is_at_rest() { REST_PERIOD } else { PERIOD })
 }
 
 impl Drop for BackgroundCommitter {
     fn drop(&mut self) {
-        *self.stop.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.stop.1.notify_all();
+        self.stir.end();
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {

@@ -40,6 +40,7 @@ pub mod pins;
 pub mod repair;
 pub mod saved;
 mod start;
+pub mod stir;
 #[cfg(test)]
 mod toy;
 mod tree_ahead;

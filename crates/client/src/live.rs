@@ -36,7 +36,7 @@ pub struct Live {
     events: Arc<Events>,
     /// Chunks asked for ahead that are not here yet.
     prefetching: Arc<AtomicUsize>,
-    ahead: Arc<LiveAhead>,
+    pub(crate) ahead: Arc<LiveAhead>,
     vain: Vain,
 }
 
@@ -308,7 +308,12 @@ impl Contents for Live {
     }
 
     fn keep(&self, digest: &Digest) -> bool {
-        self.volume.contents().keep(digest)
+        let is_here = self.volume.contents().keep(digest);
+        if is_here {
+            // A copy that shares what was fetched ahead has as much use of it as a reader.
+            self.ahead.read(digest);
+        }
+        is_here
     }
 
     fn begin_making(&self) -> u64 {

@@ -100,6 +100,12 @@ impl LiveAhead {
         }
     }
 
+    /// Files that were fetched and not read yet.
+    #[cfg(test)]
+    pub(crate) fn unread(&self) -> usize {
+        self.state().unread()
+    }
+
     fn state(&self) -> MutexGuard<'_, TreeAhead> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

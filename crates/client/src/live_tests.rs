@@ -1,5 +1,8 @@
 //! Whole mounts below a home in the same process, over QUIC on loopback. All bounded by a watchdog.
 
+use crate::events::Events;
+use crate::files::Contents;
+use crate::live::Live;
 use crate::{Client, ClientConfig, Source, UmountMode, VfsSettings};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -16,7 +19,7 @@ use wayfs_node::{
 };
 use wayfs_proto::Role;
 use wayfs_types::request::Level;
-use wayfs_types::{Admitted, OriginId, VolumeId};
+use wayfs_types::{Admitted, FileId, OriginId, VolumeId};
 
 /// After this a test is taken to hang.
 const PATIENCE: Duration = Duration::from_secs(40);
@@ -248,6 +251,43 @@ fn two_machines_see_each_others_files_and_changes() {
     eventually("bob sees the removal", || !b.path("d/large").exists());
     assert!(a.end().is_safe());
     assert!(b.end().is_safe());
+    home.stop();
+}
+
+/// The laboratory's `andrew` found it: who copied a tree far away waited a round trip for each file but the first twenty, since copies
+/// that share what was fetched ahead did not count as use of it.
+#[test]
+fn a_copy_is_as_much_use_of_what_was_fetched_ahead_as_a_read() {
+    if !can_mount() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let home = Home::start(directory.path(), 0);
+    let (ann, bob) = (Machine::new(), Machine::new());
+    let (a, b) = (ann.mount(home.ticket()), bob.mount(home.ticket()));
+    fs::create_dir(a.path("d")).unwrap();
+    for number in 0..5 {
+        fs::write(a.path(&format!("d/{number}")), &noise(20_000 + number)[number..]).unwrap();
+    }
+    a.sync(Level::Stable);
+    eventually("bob sees all", || fs::read_dir(b.path("d")).is_ok_and(|names| names.count() == 5));
+    let volume = b.client().volume();
+    let files = volume.look(|replica| {
+        let (directory, _) =
+            replica.list(FileId::ROOT, None, 9).unwrap().pop().map(|(_, entry)| (entry.file, ())).unwrap();
+        let entries = replica.list(directory, None, 9).unwrap();
+        entries.iter().map(|(_, entry)| (entry.file, replica.inode(entry.file).unwrap().unwrap())).collect::<Vec<_>>()
+    });
+    let files = files.unwrap();
+    let live = Live::new(Arc::clone(volume), Arc::new(Events::new("work".into())));
+    for (file, _) in &files[..2] {
+        live.ahead.waited(*file, SOON);
+    }
+    let here = files[2..].iter().map(|(_, inode)| inode.content.root().unwrap()).collect::<Vec<_>>();
+    eventually("the others are fetched ahead", || here.iter().all(|digest| live.has(digest)));
+    assert_eq!(live.ahead.unread(), 3);
+    assert!(Contents::keep(&*live, &here[0]));
+    assert_eq!(live.ahead.unread(), 2);
     home.stop();
 }
 

@@ -174,6 +174,11 @@ impl TreeAhead {
         walk.next(tree)
     }
 
+    #[cfg(test)]
+    pub(crate) fn unread(&self) -> usize {
+        self.walk.as_ref().map_or(0, |walk| walk.unread.len())
+    }
+
     /// Forgets the walk: nothing can be fetched at present.
     pub(crate) fn stop(&mut self) {
         self.walk = None;

@@ -122,6 +122,7 @@ impl MountCommands {
 
     fn events(&self, wanted: EventsWanted, out: &mut dyn Sink) -> Result<Done, ControlError> {
         let listener = self.parts.hooks.events.listen(wanted)?;
+        self.parts.vfs.files().stir().stir();
         let [local] = self.local(None);
         let mut authors = Authors::default();
         while !listener.is_done() && !out.is_gone() && !self.parts.stopper.is_stopping() {

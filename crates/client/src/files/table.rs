@@ -11,6 +11,7 @@ use super::recently_removed::RecentlyRemoved;
 use super::recovery::Recovery;
 use super::sharing::NotShared;
 use super::state::Refreshed;
+use crate::stir::Stir;
 use bytes::Bytes;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -21,6 +22,8 @@ use std::time::{Duration, Instant};
 use wayfs_types::request::Removed;
 use wayfs_types::{Content, FileId, FsError, Inode, WallTime};
 
+/// Bytes of a body file that is kept for the next reader as long as there is room. A longer one is given up as one that was only written.
+const READ_KEPT_MAX: u64 = 1 << 20;
 /// Body files looked at in one go for whether they serve anybody.
 const LET_GO_MAX: usize = 256;
 
@@ -65,6 +68,7 @@ pub struct FileTable {
     pub(super) files: BodyFiles,
     settings: TableSettings,
     map: Mutex<Map>,
+    stir: Arc<Stir>,
     /// Bytes of files that were closed and have no record yet.
     pub(super) closing_len: AtomicU64,
 }
@@ -95,6 +99,13 @@ pub(super) struct Entry {
 impl Entry {
     fn new(file: OpenFile) -> Self {
         Self { file: Arc::new(file), handles: 0, idle: None, idle_since: Instant::now(), is_read: false }
+    }
+}
+
+impl Entry {
+    /// Whether nobody has it open, and its body file is a second copy of its bytes that is worth no room.
+    fn is_second_copy(&self) -> bool {
+        self.idle.is_some_and(|(_, len)| !self.is_read || len > READ_KEPT_MAX)
     }
 }
 
@@ -135,7 +146,14 @@ impl FileTable {
         let closed = closing::find_orphans(&settings.directory, &|note| !open.is_newer_than(note));
         let kept: Vec<PathBuf> = closed.iter().flat_map(Orphan::paths).chain(open.paths()).collect();
         let files = BodyFiles::open(&settings.directory, &kept, settings.body_count_max, open.left())?;
-        let table = Self { contents, files, settings, map: Mutex::default(), closing_len: AtomicU64::new(0) };
+        let table = Self {
+            contents,
+            files,
+            settings,
+            map: Mutex::default(),
+            stir: Arc::default(),
+            closing_len: AtomicU64::new(0),
+        };
         closed.into_iter().for_each(|left| table.adopt(left));
         table.recover(open);
         Ok(table)
@@ -151,11 +169,13 @@ impl FileTable {
         let entry = Entry::new(OpenFile::new(id, &inode));
         self.take_over(&mut entry.file.state(), left);
         self.map().entries.insert(id, entry);
+        self.stir.stir();
     }
 
     /// Takes in a file that is uncommitted since before the start.
     pub(super) fn insert_left(&self, id: FileId, file: OpenFile) {
         self.map().entries.insert(id, Entry::new(file));
+        self.stir.stir();
     }
 
     pub(super) fn map(&self) -> MutexGuard<'_, Map> {
@@ -172,6 +192,7 @@ impl FileTable {
         let file = Arc::clone(&entry.file);
         let removed = map.removed.find(id);
         drop(map);
+        self.stir.stir();
         let mut state = file.state();
         // The caller asked the engine a while ago; a commit may have come between, and taking the older
         // word would undo it for this handle. Under the file's lock the engine's word is not older.
@@ -256,10 +277,21 @@ impl FileTable {
         !idle.is_empty() || has_let_go
     }
 
-    /// Drops body files of what was written and that nobody opened to read, if they were not in use for `age` and
-    /// `is_safe` says so of what they hold: their bytes are in the chunk store as well, and a second copy of them serves nobody.
-    pub fn let_go_written(&self, age: Duration, is_safe: impl Fn(FileId) -> bool) {
-        let is_over = |entry: &Entry| entry.idle.is_some() && !entry.is_read && entry.idle_since.elapsed() >= age;
+    /// What wakes whoever looks after the files.
+    pub fn stir(&self) -> &Arc<Stir> {
+        &self.stir
+    }
+
+    /// Whether nothing becomes due with time: nobody has a file open, all is committed, and no body file is to be given up.
+    pub fn is_at_rest(&self) -> bool {
+        let map = self.map();
+        map.entries.values().all(|entry| entry.idle.is_some() && !entry.is_second_copy())
+    }
+
+    /// Drops body files that were not in use for `age` and of which `is_safe` says so of what they hold, but those that are short and
+    /// that somebody read: their bytes are in the chunk store as well.
+    pub fn let_go_copies(&self, age: Duration, is_safe: impl Fn(FileId) -> bool) {
+        let is_over = |entry: &Entry| entry.is_second_copy() && entry.idle_since.elapsed() >= age;
         let written: Vec<FileId> = {
             let map = self.map();
             let idle = map.idle.values().filter(|file| map.entries.get(file).is_some_and(is_over));
@@ -423,6 +455,7 @@ impl FileTable {
         let file = OpenFile::new(id, &inode);
         file.state().removed = Some(inode);
         self.map().entries.insert(id, Entry::new(file));
+        self.stir.stir();
     }
 
     /// Gives such a file a name: `make` is told its content and when it was written, and asks for the record that makes it.

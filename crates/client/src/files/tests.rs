@@ -494,7 +494,7 @@ fn the_second_copy_of_what_was_only_written_goes_when_it_is_safe() {
         }
         bench.table.close_file(&open, Access::Write);
     }
-    let let_go = |age, safe: u64| bench.table.let_go_written(age, |id| id == file(1) || id == file(safe));
+    let let_go = |age, safe: u64| bench.table.let_go_copies(age, |id| id == file(1) || id == file(safe));
     let_go(Duration::from_secs(3600), 2);
     assert_eq!(bench.table.idle_len(), 3 * 200_000, "somebody may read them yet");
     let_go(Duration::ZERO, 2);
@@ -506,6 +506,25 @@ fn the_second_copy_of_what_was_only_written_goes_when_it_is_safe() {
     bench.table.close_file(&open, Access::Write);
     let_go(Duration::ZERO, 3);
     assert_eq!(bench.table.ids(), [file(1)]);
+}
+
+#[test]
+fn the_second_copy_of_what_is_long_goes_though_somebody_read_it() {
+    let bench = bench();
+    for (number, len) in [(1, 500_000), (2, 3_000_000)] {
+        bench.fake.make(file(number), &noise(len));
+        let open = bench.open(number, Access::Read);
+        bench.read_all(&open);
+        bench.table.let_go_copies(Duration::ZERO, |_| true);
+        assert!(!bench.table.is_at_rest(), "it is open");
+        bench.table.close_file(&open, Access::Read);
+    }
+    assert!(!bench.table.is_at_rest(), "one of them is to go");
+    bench.table.let_go_copies(Duration::ZERO, |_| true);
+    assert_eq!(bench.table.ids(), [file(1)]);
+    assert!(bench.table.is_at_rest());
+    let open = bench.open(2, Access::Read);
+    assert!(bench.read_all(&open) == noise(3_000_000), "it is made again of chunks");
 }
 
 #[test]

@@ -134,7 +134,7 @@ const EPOCH_MINOR: u32 = 44;
 const TTL_WITHOUT_EXPIRY: Duration = Duration::from_secs(1);
 /// What was written is kept ready for passthrough so long for who reads it next: a minute. After that most of what is written
 /// is not read here for long.
-const WRITTEN_KEPT: Duration = Duration::from_secs(60);
+const COPIES_KEPT: Duration = Duration::from_secs(60);
 /// Jobs that may wait for any of them; one more is answered with `ETIMEDOUT`.
 const WAITING_MAX: usize = 4096;
 
@@ -216,10 +216,10 @@ impl Vfs {
         self.handles.count()
     }
 
-    /// Lets go of the second copy of what was written here, a minute after its close, once a server has it.
-    pub fn let_go_written(&self) {
+    /// Lets go of the second copy of what was written here, or is long, a minute after its close, once a server has it.
+    pub fn let_go_copies(&self) {
         let is_safe = |file| self.engine.level(file).is_some_and(|level| level != Level::Modified);
-        self.files.let_go_written(WRITTEN_KEPT, is_safe);
+        self.files.let_go_copies(COPIES_KEPT, is_safe);
     }
 
     /// Lets go of the contents of files that other machines removed; called once a minute or so.
