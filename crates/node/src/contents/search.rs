@@ -293,13 +293,13 @@ async fn while_it_moves<T>(
     asking: impl Future<Output = T>,
 ) -> Option<T> {
     let came = || session.connection.body_bytes_received();
-    let (begun, first) = (Instant::now(), came());
+    let (begun, first, round) = (Instant::now(), came(), session.history.pace.round());
     let mut asking = pin!(asking);
     let mut seen = (first, signs.count());
     loop {
         let look = wait.patience.end().min(Instant::now() + LINE_PERIOD);
         if let Ok(answer) = tokio::time::timeout_at(look.into(), &mut asking).await {
-            session.history.pace.note(came() - first, begun.elapsed());
+            session.history.pace.note(round, came() - first, begun.elapsed());
             return Some(answer);
         }
         let now = (came(), signs.count());
