@@ -38,6 +38,7 @@ pub fn run<V: LocalVolume>(volumes: &[V], limit: usize) -> Result<QueueReport, C
         report.items.append(&mut listed.items);
         report.items_total += listed.items_total;
         report.bytes_total += listed.bytes_total;
+        report.versions_lost += listed.versions_lost;
         report.ledger = std::mem::take(&mut report.ledger).plus(listed.ledger);
     }
     report.items.sort_by_key(|item| std::cmp::Reverse(item.age_ms));
@@ -47,7 +48,9 @@ pub fn run<V: LocalVolume>(volumes: &[V], limit: usize) -> Result<QueueReport, C
 
 /// The queue of one volume.
 fn list(local: &impl LocalVolume, limit: usize) -> Result<QueueReport, ControlError> {
-    let mut report = QueueReport { ledger: local.ledger(), ..QueueReport::default() };
+    let lost = local.volume().look(|replica| replica.progress().versions_lost);
+    let mut report =
+        QueueReport { ledger: local.ledger(), versions_lost: lost.unwrap_or_default(), ..QueueReport::default() };
     let held_up = local.held_up();
     report.items.extend(local.unwritten().into_iter().take(limit));
     add_records(local, held_up.as_deref(), limit, &mut report)?;

@@ -85,6 +85,12 @@ pub trait Engine: Send + Sync + 'static {
     /// How far a file's current version has come.
     fn level(&self, file: FileId) -> Option<Level>;
 
+    /// Whether a file's current version was made elsewhere: then others have its contents.
+    fn is_made_elsewhere(&self, file: FileId) -> bool {
+        let _ = file;
+        false
+    }
+
     /// The least room of the servers between here and the home and of quotas, as far as they told, and how many files these leave.
     fn room_above(&self) -> Option<(Room, u64)> {
         None

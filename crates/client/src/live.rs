@@ -192,6 +192,14 @@ impl Engine for Live {
     fn level(&self, file: FileId) -> Option<Level> {
         self.volume.look(|replica| replica.level(file))?.ok().flatten().map(|state| state.facts.level())
     }
+
+    fn is_made_elsewhere(&self, file: FileId) -> bool {
+        let is_others = |replica: &LiveReplica| {
+            let inode = replica.inode(file).ok().flatten();
+            inode.is_some_and(|inode| inode.version.origin() != replica.config().origin)
+        };
+        self.volume.look(is_others).unwrap_or(false)
+    }
 }
 
 /// A readable attribute that tells of the facts about a file's version.

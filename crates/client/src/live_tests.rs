@@ -1,5 +1,6 @@
 //! Whole mounts below a home in the same process, over QUIC on loopback. All bounded by a watchdog.
 
+use crate::engine::Engine;
 use crate::events::Events;
 use crate::files::Contents;
 use crate::live::Live;
@@ -288,6 +289,28 @@ fn a_copy_is_as_much_use_of_what_was_fetched_ahead_as_a_read() {
     assert_eq!(live.ahead.unread(), 3);
     assert!(Contents::keep(&*live, &here[0]));
     assert_eq!(live.ahead.unread(), 2);
+    home.stop();
+}
+
+#[test]
+fn what_another_machine_wrote_counts_as_had_elsewhere() {
+    if !can_mount() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let home = Home::start(directory.path(), 0);
+    let (ann, bob) = (Machine::new(), Machine::new());
+    let (a, b) = (ann.mount(home.ticket()), bob.mount(home.ticket()));
+    fs::write(a.path("x"), noise(20_000)).unwrap();
+    a.sync(Level::Stable);
+    eventually("bob sees it", || b.path("x").exists());
+    let is_made_elsewhere = |mount: &Mounted| {
+        let volume = mount.client().volume();
+        let entry = volume.look(|replica| replica.list(FileId::ROOT, None, 9).unwrap().pop().unwrap().1).unwrap();
+        let live = Live::new(Arc::clone(volume), Arc::new(Events::new("work".into())));
+        Engine::is_made_elsewhere(&*live, entry.file)
+    };
+    assert!(!is_made_elsewhere(&a) && is_made_elsewhere(&b));
     home.stop();
 }
 

@@ -232,6 +232,8 @@ fn a_loss_that_is_accepted_is_said_everywhere_and_taken_back_when_the_bytes_turn
     eventually("the reader hears of it", SEEN, || lost_at_reader() == Some(2));
     let status = home.wayfs(&machine, &["status", "--json"]).json();
     assert_eq!(volume_status(&status)["versions_lost"], 2, "{status}");
+    let queue = home.wayfs(&machine, &["queue", "--json"]).json();
+    assert_eq!(queue["versions_lost"], 2, "what is lost waits for nothing, and is not called saved: {queue}");
     for listed in
         [other.wayfs(&reader, &["conflicts", "list", "--json"]), home.wayfs(&machine, &["conflicts", "list", "--json"])]
     {

@@ -5,10 +5,10 @@ use super::quantity::{bytes, count, date, date_and_age, duration};
 use super::table::{clean, table};
 use std::fmt::Write;
 use std::path::Path;
-use wayfs_control::Level;
 use wayfs_control::report::{
     FileInfo, Known, LostReport, PinsReport, QueueItem, QueueReport, RefreshReport, SyncReport, UmountReport,
 };
+use wayfs_control::{LOST_NEXT, Level, lost_text};
 
 /// How far, in a word.
 pub(crate) fn level(level: Level) -> &'static str {
@@ -89,6 +89,15 @@ fn known(fact: Known, before: &str, since: Option<String>) -> String {
 
 /// What is under way.
 pub(crate) fn queue(report: &QueueReport) -> String {
+    let mut text = waiting(report);
+    if report.versions_lost > 0 {
+        // What is lost waits for nothing, and whoever reads that nothing waits takes all for saved.
+        let _ = writeln!(text, "Lost: {}. {}", lost_text(report.versions_lost), LOST_NEXT);
+    }
+    text
+}
+
+fn waiting(report: &QueueReport) -> String {
     let waits = amount(&report.ledger.home_lacks);
     let shared = shared_reason(&report.items);
     let why = shared.unwrap_or(&report.ledger.why);
@@ -233,6 +242,8 @@ AGE    STATE  WHAT   SENT                PATH
 Why: no station
 ";
         assert_eq!(text, expected, "a reason that all share is told once");
+        let text = queue(&QueueReport { versions_lost: 1, ..QueueReport::default() });
+        assert!(text.starts_with("Nothing is waiting.\nLost: nobody has the bytes of one version"), "{text}");
     }
 
     #[test]

@@ -158,6 +158,12 @@ pub fn absent(contents: &dyn Contents, nodes: &NodeCache, base: &Base, range: Ra
     spans.into_iter().map(|span| span.digest).filter(|digest| !contents.has(digest)).collect()
 }
 
+/// Whether all chunks of a content are on this machine.
+pub fn is_whole(contents: &dyn Contents, nodes: &NodeCache, base: &Base) -> bool {
+    let spans = spans_here(contents, nodes, base, &(0..base.content.size()));
+    spans.is_ok_and(|spans| spans.iter().all(|span| contents.has(&span.digest)))
+}
+
 /// Fetches, or says that it would take waiting.
 ///
 /// # Errors

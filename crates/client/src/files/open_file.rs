@@ -212,6 +212,12 @@ impl OpenFile {
         }
     }
 
+    /// Whether its body is a second copy of bytes that this machine has in chunks.
+    pub(super) fn is_in_chunks(&self, contents: &dyn Contents) -> bool {
+        let base = self.state().base.clone();
+        matches!(base.content, Content::Inline(_)) || loading::is_whole(contents, &self.nodes, &base)
+    }
+
     /// Asks for what comes next. A read that may wait is one that found nothing without.
     fn read_ahead(&self, contents: &dyn Contents, base: &Base, read: &Range<u64>, wait_policy: WaitPolicy) {
         let ahead = || self.ahead.lock().unwrap_or_else(PoisonError::into_inner);

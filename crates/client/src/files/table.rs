@@ -94,18 +94,27 @@ pub(super) struct Entry {
     idle_since: Instant,
     /// Somebody opened it to read it.
     is_read: bool,
+    /// The chunks of its bytes were not all here when they were looked for.
+    is_only_copy: bool,
 }
 
 impl Entry {
     fn new(file: OpenFile) -> Self {
-        Self { file: Arc::new(file), handles: 0, idle: None, idle_since: Instant::now(), is_read: false }
+        Self {
+            file: Arc::new(file),
+            handles: 0,
+            idle: None,
+            idle_since: Instant::now(),
+            is_read: false,
+            is_only_copy: false,
+        }
     }
 }
 
 impl Entry {
     /// Whether nobody has it open, and its body file is a second copy of its bytes that is worth no room.
     fn is_second_copy(&self) -> bool {
-        self.idle.is_some_and(|(_, len)| !self.is_read || len > READ_KEPT_MAX)
+        self.idle.is_some_and(|(_, len)| !self.is_read || len > READ_KEPT_MAX) && !self.is_only_copy
     }
 }
 
@@ -189,6 +198,7 @@ impl FileTable {
         let entry = map.entries.entry(id).or_insert_with(|| Entry::new(OpenFile::new(id, inode)));
         entry.handles += 1;
         entry.is_read |= access == Access::Read;
+        entry.is_only_copy = false;
         let file = Arc::clone(&entry.file);
         let removed = map.removed.find(id);
         drop(map);
@@ -289,7 +299,7 @@ impl FileTable {
     }
 
     /// Drops body files that were not in use for `age` and of which `is_safe` says so of what they hold, but those that are short and
-    /// that somebody read: their bytes are in the chunk store as well.
+    /// that somebody read, and those whose bytes are not all in the chunk store as well.
     pub fn let_go_copies(&self, age: Duration, is_safe: impl Fn(FileId) -> bool) {
         let is_over = |entry: &Entry| entry.is_second_copy() && entry.idle_since.elapsed() >= age;
         let written: Vec<FileId> = {
@@ -297,10 +307,14 @@ impl FileTable {
             let idle = map.idle.values().filter(|file| map.entries.get(file).is_some_and(is_over));
             idle.copied().take(LET_GO_MAX).collect()
         };
-        for file in written.into_iter().filter(|file| is_safe(*file)) {
+        for id in written.into_iter().filter(|file| is_safe(*file)) {
+            let Some(file) = self.find(id) else { continue };
+            let is_in_chunks = file.is_in_chunks(&*self.contents);
             let mut map = self.map();
-            if map.entries.get(&file).is_some_and(is_over) {
-                map.forget(file);
+            match map.entries.get_mut(&id).filter(|entry| is_over(entry)) {
+                Some(_) if is_in_chunks => map.forget(id),
+                Some(entry) => entry.is_only_copy = true,
+                None => {}
             }
         }
     }

@@ -525,6 +525,11 @@ fn the_second_copy_of_what_is_long_goes_though_somebody_read_it() {
     assert!(bench.table.is_at_rest());
     let open = bench.open(2, Access::Read);
     assert!(bench.read_all(&open) == noise(3_000_000), "it is made again of chunks");
+    bench.table.close_file(&open, Access::Read);
+    bench.fake.send_away();
+    bench.table.let_go_copies(Duration::ZERO, |_| true);
+    assert_eq!(bench.table.ids().len(), 2, "of what the cache let go it is the only copy");
+    assert!(bench.table.is_at_rest());
 }
 
 #[test]

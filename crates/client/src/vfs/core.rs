@@ -216,9 +216,11 @@ impl Vfs {
         self.handles.count()
     }
 
-    /// Lets go of the second copy of what was written here, or is long, a minute after its close, once a server has it.
+    /// Lets go of the second copy of what was written here, or is long, a minute after its close, once another machine has it.
     pub fn let_go_copies(&self) {
-        let is_safe = |file| self.engine.level(file).is_some_and(|level| level != Level::Modified);
+        let is_safe = |file| {
+            self.engine.level(file).is_some_and(|level| level != Level::Modified) || self.engine.is_made_elsewhere(file)
+        };
         self.files.let_go_copies(COPIES_KEPT, is_safe);
     }
 

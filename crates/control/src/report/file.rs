@@ -173,6 +173,9 @@ pub struct QueueReport {
     /// The same as `status` shows.
     #[serde(default)]
     pub ledger: LedgerReport,
+    /// Versions whose bytes nobody has any more, as `status` shows them: they wait for nothing, and are nowhere.
+    #[serde(default)]
+    pub versions_lost: u64,
 }
 
 /// How a `refresh` ended: well.

@@ -129,8 +129,9 @@ pub(super) fn status(world: &mut World, at: usize) {
     let ledger = &volume_of(&answer)["ledger"];
     world.diary.note(format!("status of {disk}: {} {ledger}", volume_of(&answer)["word"]));
     let kinds = Kinds { safe: "status: only here nothing", stable: "status: all at home" };
-    note_ledger(world, at, asked, ledger, kinds);
-    if volume_of(&answer)["versions_lost"].as_u64() == Some(0) {
+    let lost = lost_of(volume_of(&answer));
+    note_ledger(world, at, asked, (ledger, lost), kinds);
+    if lost == 0 {
         note_amounts(world, at, asked, ledger);
     }
 }
@@ -153,25 +154,43 @@ struct Kinds {
     stable: &'static str,
 }
 
-fn note_ledger(world: &mut World, at: usize, asked: Moment, ledger: &Value, kinds: Kinds) {
+/// Versions of which it was said that nobody has their bytes.
+fn lost_of(answer: &Value) -> u64 {
+    answer["versions_lost"].as_u64().expect("status and queue tell what is lost")
+}
+
+fn note_ledger(world: &mut World, at: usize, asked: Moment, (ledger, lost): (&Value, u64), kinds: Kinds) {
     let open = ledger["open_files"].as_u64() != Some(0);
     if !open && is_nothing(&ledger["not_safe"]) {
-        claim_all_safe(world, at, asked, kinds.safe);
+        claim_all_safe(world, at, asked, (lost, kinds.safe));
     }
     if !open && is_nothing(&ledger["home_lacks"]) {
-        claim_all_stable(world, at, asked, kinds.stable);
+        claim_all_stable(world, at, asked, (lost, kinds.stable));
     }
 }
 
-fn claim_all_safe(world: &mut World, at: usize, asked: Moment, kind: &'static str) {
+/// Which versions are lost was not said.
+fn all_but_lost(lost: u64) -> Lacking {
+    Lacking { contents: lost, bytes: u64::MAX }
+}
+
+fn claim_all_safe(world: &mut World, at: usize, asked: Moment, (lost, kind): (u64, &'static str)) {
     let servers = world.servers();
+    if lost > 0 {
+        let written = world.diary.written_at(world.clients[at].disk, asked);
+        return world.diary.claim_all_but(&written, &servers, all_but_lost(lost), kind);
+    }
     for number in world.diary.written_at(world.clients[at].disk, asked) {
         world.diary.claim_one_of(number, &servers, kind);
     }
 }
 
-fn claim_all_stable(world: &mut World, at: usize, asked: Moment, kind: &'static str) {
+fn claim_all_stable(world: &mut World, at: usize, asked: Moment, (lost, kind): (u64, &'static str)) {
     let home = world.home.disk;
+    if lost > 0 {
+        let written = world.diary.written_at(world.clients[at].disk, asked);
+        return world.diary.claim_all_but(&written, &BTreeSet::from([home]), all_but_lost(lost), kind);
+    }
     for number in world.diary.written_at(world.clients[at].disk, asked) {
         // What is stable is visible.
         world.diary.claim_visible(number, kind);
@@ -189,11 +208,12 @@ fn queue(world: &mut World, at: usize) {
     }
     let answer = answer.json();
     world.diary.note(format!("queue of {disk}: {} items", answer["items_total"]));
+    let lost = lost_of(&answer);
     if answer["items_total"].as_u64() == Some(0) && answer["bytes_total"].as_u64() == Some(0) {
-        claim_all_stable(world, at, asked, "queue: nothing waits");
+        claim_all_stable(world, at, asked, (lost, "queue: nothing waits"));
     }
     let kinds = Kinds { safe: "queue: only here nothing", stable: "queue: all at home" };
-    note_ledger(world, at, asked, &answer["ledger"], kinds);
+    note_ledger(world, at, asked, (&answer["ledger"], lost), kinds);
 }
 
 /// Whether nothing is waited for any more, though something may be lost.
@@ -215,14 +235,14 @@ pub(super) fn sync(world: &mut World, at: usize, until: &str, seconds: &str) -> 
     for number in world.diary.written_at(disk, asked) {
         world.diary.claim_holder(number, disk, "sync: durable");
     }
-    claim_all_safe(world, at, asked, "sync: safe");
+    claim_all_safe(world, at, asked, (0, "sync: safe"));
     if until != "safe" {
         for number in world.diary.written_at(disk, asked) {
             world.diary.claim_visible(number, "sync: visible");
         }
     }
     if until == "stable" {
-        claim_all_stable(world, at, asked, "sync: stable");
+        claim_all_stable(world, at, asked, (0, "sync: stable"));
     }
     true
 }
