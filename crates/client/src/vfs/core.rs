@@ -132,9 +132,9 @@ const GIVERS: usize = 2;
 const EPOCH_MINOR: u32 = 44;
 /// How long the kernel may believe what only this machine changes, where it cannot be told at once to ask again.
 const TTL_WITHOUT_EXPIRY: Duration = Duration::from_secs(1);
-/// What was written is kept ready for passthrough so long for who reads it next: a minute. After that most of what is written
-/// is not read here for long.
-const COPIES_KEPT: Duration = Duration::from_secs(60);
+/// Body files are kept ready for passthrough so long for who reads them next: three quarters of a minute. After that most of what is
+/// written, and of what is long, is not read here for long, and takes no more room than once within a minute.
+const COPIES_KEPT: Duration = Duration::from_secs(45);
 /// Jobs that may wait for any of them; one more is answered with `ETIMEDOUT`.
 const WAITING_MAX: usize = 4096;
 
@@ -216,7 +216,7 @@ impl Vfs {
         self.handles.count()
     }
 
-    /// Lets go of the second copy of what was written here, or is long, a minute after its close, once another machine has it.
+    /// Lets go of the second copy of what was written here, or is long, within a minute of its close, once another machine has it.
     pub fn let_go_copies(&self) {
         let is_safe = |file| {
             self.engine.level(file).is_some_and(|level| level != Level::Modified) || self.engine.is_made_elsewhere(file)

@@ -2,7 +2,7 @@
 //!
 //! The server of a peer runs on the host `home`, its clients on `client-X`; a `station-X` only routes. Each is run as
 //! its documentation suggests, without tuning; what is set is said in [`Peer::about`]. A peer whose programs are not
-//! installed is named as such and left out: `scripts/peers.sh` installs those that Debian has.
+//! installed is named as such and left out: `scripts/peers.sh` installs them.
 //!
 //! ```no_run
 //! # use wayfs_lab::{Context, LabError, Sites, SitesPlan, peers};
@@ -19,6 +19,7 @@
 //! # }
 //! ```
 
+mod juicefs;
 mod moosefs;
 mod nfs;
 mod rclone;
@@ -35,7 +36,7 @@ use std::time::{Duration, Instant};
 pub(crate) use nfs::NFS;
 
 /// All peers of experiments about wide areas.
-pub const PEERS: &[&dyn Peer] = &[&sshfs::Sshfs, &rclone::Rclone, &moosefs::MooseFs];
+pub const PEERS: &[&dyn Peer] = &[&sshfs::Sshfs, &rclone::Rclone, &moosefs::MooseFs, &juicefs::JuiceFs];
 
 /// Longest time for a server to answer or a mount to appear, on a slow line and a busy machine.
 const READY: Duration = Duration::from_secs(60);
