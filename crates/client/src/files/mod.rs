@@ -39,6 +39,7 @@ pub mod closing;
 pub mod commit;
 pub mod contents;
 mod follow;
+mod idle;
 mod journal;
 mod journaling;
 mod kernel_pages;

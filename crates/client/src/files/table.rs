@@ -22,11 +22,6 @@ use std::time::{Duration, Instant};
 use wayfs_types::request::Removed;
 use wayfs_types::{Content, FileId, FsError, Inode, WallTime};
 
-/// Bytes of a body file that is kept for the next reader as long as there is room. A longer one is given up as one that was only written.
-const READ_KEPT_MAX: u64 = 1 << 20;
-/// Body files looked at in one go for whether they serve anybody.
-const LET_GO_MAX: usize = 256;
-
 /// Settings of the table.
 #[derive(Debug, Clone)]
 pub struct TableSettings {
@@ -68,7 +63,7 @@ pub struct FileTable {
     pub(super) files: BodyFiles,
     settings: TableSettings,
     map: Mutex<Map>,
-    stir: Arc<Stir>,
+    pub(super) stir: Arc<Stir>,
     /// Bytes of files that were closed and have no record yet.
     pub(super) closing_len: AtomicU64,
 }
@@ -77,7 +72,7 @@ pub struct FileTable {
 pub(super) struct Map {
     pub(super) entries: HashMap<FileId, Entry>,
     /// Files that nobody has open, the one unused longest first.
-    idle: BTreeMap<u64, FileId>,
+    pub(super) idle: BTreeMap<u64, FileId>,
     idle_len: u64,
     tick: u64,
     pub(super) pages: KernelPages,
@@ -89,13 +84,13 @@ pub(super) struct Entry {
     pub(super) file: Arc<OpenFile>,
     pub(super) handles: u32,
     /// Place among the idle and the length counted for it.
-    idle: Option<(u64, u64)>,
+    pub(super) idle: Option<(u64, u64)>,
     /// Since when it is one of them; of no meaning else.
-    idle_since: Instant,
+    pub(super) idle_since: Instant,
     /// Somebody opened it to read it.
-    is_read: bool,
+    pub(super) is_read: bool,
     /// The chunks of its bytes were not all here when they were looked for.
-    is_only_copy: bool,
+    pub(super) is_only_copy: bool,
 }
 
 impl Entry {
@@ -111,13 +106,6 @@ impl Entry {
     }
 }
 
-impl Entry {
-    /// Whether nobody has it open, and its body file is a second copy of its bytes that is worth no room.
-    fn is_second_copy(&self) -> bool {
-        self.idle.is_some_and(|(_, len)| !self.is_read || len > READ_KEPT_MAX) && !self.is_only_copy
-    }
-}
-
 impl Map {
     fn wake(&mut self, file: FileId) {
         if let Some(entry) = self.entries.get_mut(&file)
@@ -128,7 +116,7 @@ impl Map {
         }
     }
 
-    fn forget(&mut self, file: FileId) {
+    pub(super) fn forget(&mut self, file: FileId) {
         self.wake(file);
         self.entries.remove(&file);
     }
@@ -273,62 +261,6 @@ impl FileTable {
         while map.idle_len > self.settings.idle_len_max || map.idle.len() > self.settings.idle_count_max {
             let Some((_, &oldest)) = map.idle.first_key_value() else { break };
             map.forget(oldest);
-        }
-    }
-
-    /// Drops all body files that nobody has open; answers whether there were any.
-    pub fn make_room(&self) -> bool {
-        let mut map = self.map();
-        let idle: Vec<FileId> = map.idle.values().copied().collect();
-        for file in &idle {
-            map.forget(*file);
-        }
-        let has_let_go = self.files.journal().let_bodies_go();
-        !idle.is_empty() || has_let_go
-    }
-
-    /// What wakes whoever looks after the files.
-    pub fn stir(&self) -> &Arc<Stir> {
-        &self.stir
-    }
-
-    /// Whether nothing becomes due with time: nobody has a file open, all is committed, and no body file is to be given up.
-    pub fn is_at_rest(&self) -> bool {
-        let map = self.map();
-        map.entries.values().all(|entry| entry.idle.is_some() && !entry.is_second_copy())
-    }
-
-    /// Drops body files that were not in use for `age` and of which `is_safe` says so of what they hold, but those that are short and
-    /// that somebody read, and those whose bytes are not all in the chunk store as well.
-    pub fn let_go_copies(&self, age: Duration, is_safe: impl Fn(FileId) -> bool) {
-        let is_over = |entry: &Entry| entry.is_second_copy() && entry.idle_since.elapsed() >= age;
-        let written: Vec<FileId> = {
-            let map = self.map();
-            let idle = map.idle.values().filter(|file| map.entries.get(file).is_some_and(is_over));
-            idle.copied().take(LET_GO_MAX).collect()
-        };
-        for id in written.into_iter().filter(|file| is_safe(*file)) {
-            let Some(file) = self.find(id) else { continue };
-            let is_in_chunks = file.is_in_chunks(&*self.contents);
-            let mut map = self.map();
-            match map.entries.get_mut(&id).filter(|entry| is_over(entry)) {
-                Some(_) if is_in_chunks => map.forget(id),
-                Some(entry) => entry.is_only_copy = true,
-                None => {}
-            }
-        }
-    }
-
-    /// Drops body files of what another machine removed and nobody has open here.
-    pub fn let_go_removed(&self) {
-        let idle: Vec<FileId> = self.map().idle.values().copied().collect();
-        let is_gone = |file: &FileId| self.contents.inode(*file).is_none_or(|inode| inode.is_removed());
-        for file in idle.into_iter().filter(is_gone) {
-            let mut map = self.map();
-            // Somebody may have opened it meanwhile.
-            if map.entries.get(&file).is_some_and(|entry| entry.idle.is_some()) {
-                map.forget(file);
-            }
         }
     }
 
