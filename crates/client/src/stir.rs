@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Default)]
 pub struct Stir {
     rests: AtomicBool,
+    /// Something happened since the last sleep began.
+    happened: AtomicBool,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -21,8 +23,10 @@ struct State {
 impl Stir {
     /// Something happens. Costs next to nothing.
     pub fn stir(&self) {
+        // This before that, and the thread the other way round: one of the two sees what the other did.
+        self.happened.store(true, Ordering::SeqCst);
         // Read first: nearly always the thread does not rest.
-        if self.rests.load(Ordering::Relaxed) && self.rests.swap(false, Ordering::Relaxed) {
+        if self.rests.load(Ordering::SeqCst) && self.rests.swap(false, Ordering::SeqCst) {
             self.lock().is_stirred = true;
             self.changed.notify_all();
         }
@@ -39,7 +43,9 @@ impl Stir {
         let begin = Instant::now();
         let mut state = self.lock();
         state.is_stirred = false;
-        self.rests.store(most > least, Ordering::Relaxed);
+        self.rests.store(most > least, Ordering::SeqCst);
+        // The caller may have looked before it.
+        state.is_stirred |= self.happened.swap(false, Ordering::SeqCst);
         loop {
             let end = begin + if state.is_stirred { least } else { most };
             let left = end.saturating_duration_since(Instant::now());
@@ -48,7 +54,7 @@ impl Stir {
             }
             state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
-        self.rests.store(false, Ordering::Relaxed);
+        self.rests.store(false, Ordering::SeqCst);
         state.is_over
     }
 
@@ -80,6 +86,8 @@ mod tests {
     fn what_happens_ends_a_rest_and_so_does_the_end() {
         let stir = Arc::new(Stir::default());
         stir.stir();
+        let begin = Instant::now();
+        assert!(!stir.sleep(Duration::from_millis(5), LONG) && begin.elapsed() < LONG, "it happened before the sleep");
         let thread = sleeping(&stir);
         stir.stir();
         let (is_over, slept) = thread.join().unwrap();

@@ -160,8 +160,10 @@ pub fn absent(contents: &dyn Contents, nodes: &NodeCache, base: &Base, range: Ra
 
 /// Whether all chunks of a content are on this machine.
 pub fn is_whole(contents: &dyn Contents, nodes: &NodeCache, base: &Base) -> bool {
-    let spans = spans_here(contents, nodes, base, &(0..base.content.size()));
-    spans.is_ok_and(|spans| spans.iter().all(|span| contents.has(&span.digest)))
+    let source = |digest: &Digest| nodes.node(contents, digest);
+    let is_here = |span: Result<Span, ContentError>| span.is_ok_and(|span| contents.has(&span.digest));
+    // One by one: a content may have millions of them.
+    ContentReader::new(&base.content, &source).is_ok_and(|reader| reader.spans(0..base.content.size()).all(is_here))
 }
 
 /// Fetches, or says that it would take waiting.

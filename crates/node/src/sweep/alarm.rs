@@ -33,6 +33,8 @@ pub(crate) struct SweepAlarm {
     state: Mutex<State>,
     changed: Condvar,
     rests: AtomicBool,
+    /// Something happened since the last sleep began.
+    happened: AtomicBool,
 }
 
 impl SweepAlarm {
@@ -67,8 +69,10 @@ impl SweepAlarm {
 
     /// Something happens that may take room: the next look is within a second. Costs next to nothing.
     pub(crate) fn stir(&self) {
+        // This before that, and the thread the other way round: one of the two sees what the other did.
+        self.happened.store(true, Ordering::SeqCst);
         // Read first: nearly always the thread does not rest.
-        if self.rests.load(Ordering::Relaxed) && self.rests.swap(false, Ordering::Relaxed) {
+        if self.rests.load(Ordering::SeqCst) && self.rests.swap(false, Ordering::SeqCst) {
             self.lock().stirred = true;
             self.changed.notify_all();
         }
@@ -81,10 +85,12 @@ impl SweepAlarm {
     /// Sleeps until it is time for a look, but not before `not_before` unless a sweep was asked for; `None` when it is time to end.
     /// If it `may_rest`, it sleeps for longer, until something happens.
     pub(super) fn sleep(&self, not_before: Instant, may_rest: bool) -> Option<Woken> {
-        let mut end = Instant::now() + if may_rest { REST_PERIOD } else { LOOK_PERIOD };
         let mut state = self.lock();
         state.stirred = false;
-        self.rests.store(may_rest, Ordering::Relaxed);
+        self.rests.store(may_rest, Ordering::SeqCst);
+        // What happened during the look was not seen by all of it.
+        let may_rest = !self.happened.swap(false, Ordering::SeqCst) && may_rest;
+        let mut end = Instant::now() + if may_rest { REST_PERIOD } else { LOOK_PERIOD };
         loop {
             let now = Instant::now();
             if std::mem::take(&mut state.stirred) {
@@ -98,7 +104,7 @@ impl SweepAlarm {
             let nap = until.saturating_duration_since(now);
             state = self.changed.wait_timeout(state, nap).unwrap_or_else(PoisonError::into_inner).0;
         }
-        self.rests.store(false, Ordering::Relaxed);
+        self.rests.store(false, Ordering::SeqCst);
         let woken = Woken { wanted: std::mem::take(&mut state.wanted), pressed: std::mem::take(&mut state.pressed) };
         (!state.stop).then_some(woken)
     }
@@ -150,10 +156,19 @@ mod tests {
         }
     }
 
+    /// A writer found no room while the thread looked: it is to be seen within a second, and not when it was refused.
+    #[test]
+    fn what_happens_during_a_look_puts_a_rest_off() {
+        let alarm = SweepAlarm::default();
+        alarm.stir();
+        let begin = Instant::now();
+        assert!(alarm.sleep(begin, true).is_some());
+        assert!(begin.elapsed() < REST_PERIOD);
+    }
+
     #[test]
     fn what_happens_ends_a_rest_once() {
         let alarm = Arc::new(SweepAlarm::default());
-        alarm.stir();
         let resting = Arc::clone(&alarm);
         let (woke, wakes) = mpsc::channel();
         let thread = std::thread::spawn(move || {
