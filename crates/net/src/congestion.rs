@@ -211,10 +211,9 @@ impl Controller for Probing {
         let modelled = self.delivery.as_ref().map_or_else(|| self.inner.window(), |it| self.window_stretched(it));
         let mut window = modelled.min(tried).min(delivered.max(INITIAL_WINDOW));
         if self.state.yields()
-            && let Some(held) = self.delivery.as_ref().and_then(Delivery::window_yielding)
+            && let Some(delivery) = &self.delivery
         {
-            // Two packets in flight keep a line busy, and let its end acknowledge one while the other is sent.
-            window = window.min(held.max(3 * self.mtu));
+            window = window.min(delivery.window_yielding(self.now, self.mtu));
         }
         if self.state.is_armed() {
             // The sender asks for strictly more room than two packets may need.

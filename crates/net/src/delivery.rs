@@ -13,6 +13,9 @@
 //! the last seconds is measured here, too, from packets with nearly nothing before them. Who has much to send has no such
 //! packets, and a long path looks like a long queue to him: if no acknowledgement was quick for ten seconds, the
 //! window **drains** for a round trip, and the next packet tells which it is.
+//!
+//! A path that became slower by much would keep a queue as long as the best rate is remembered, and that queue would pass
+//! for a longer path. So what is sent for nobody goes by the rate of the last second or two.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -20,6 +23,10 @@ use std::time::{Duration, Instant};
 /// How long the best rate is remembered at least; up to twice that. Long enough to outlive
 /// BBR's own pauses, short enough to follow a path that became slower.
 const MEMORY: Duration = Duration::from_secs(5);
+/// The same for the rate that those who yield go by.
+const MEMORY_YIELDING: Duration = Duration::from_secs(1);
+/// First window of those who yield, in packets.
+const YIELDING_PACKETS: u64 = 4;
 /// Sendings remembered at once. When there are more, some are not, which makes the measured
 /// time longer and the rate lower for those, and the best of many is taken anyway.
 const SENDINGS_LEN_MAX: usize = 4096;
@@ -38,6 +45,34 @@ const GAIN: f64 = 3.0;
 /// round trip when the path has become faster.
 const GAIN_YIELDING: f64 = 1.25;
 
+/// The best of the present and the last stretch of time.
+#[derive(Debug, Clone, Copy, Default)]
+struct Best {
+    present: f64,
+    last: f64,
+    began: Option<Instant>,
+}
+
+impl Best {
+    fn get(self) -> f64 {
+        self.present.max(self.last)
+    }
+
+    fn note(&mut self, rate: f64) {
+        self.present = self.present.max(rate);
+    }
+
+    /// Begins a new stretch if the present one is as long as this.
+    fn turn(&mut self, now: Instant, memory: Duration) {
+        match self.began {
+            Some(began) if now.saturating_duration_since(began) < memory => return,
+            Some(_) => self.last = std::mem::take(&mut self.present),
+            None => {}
+        }
+        self.began = Some(now);
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Sending {
     at: Instant,
@@ -53,10 +88,10 @@ pub(crate) struct Delivery {
     delivered: u64,
     /// When something was sent, and how much had been delivered before.
     sendings: VecDeque<Sending>,
-    /// Best rates, in bytes per second, of the present and the last stretch of [`MEMORY`].
-    best: f64,
-    best_before: f64,
-    stretch_began: Option<Instant>,
+    /// Best rates, in bytes per second, in stretches of [`MEMORY`].
+    best: Best,
+    /// The same in stretches of [`MEMORY_YIELDING`], from acknowledgements of a sender that always had something to send.
+    recent: Best,
     /// The shortest round trip of the connection's life.
     rtt_min: Duration,
     /// Those of the present and the last stretch of [`MEMORY`], without the queue.
@@ -107,32 +142,47 @@ impl Delivery {
         let rate = (self.delivered - sending.delivered) as f64 / took.as_secs_f64();
         // A sender with nothing to send learns nothing about the path, and forgets nothing.
         if !ack.app_limited {
-            self.turn(now);
+            self.best.turn(now, MEMORY);
+            self.recent.turn(now, MEMORY_YIELDING.max(took));
+            self.recent.note(rate);
         }
-        self.best = self.best.max(rate);
+        self.best.note(rate);
     }
 
     /// The best rate of the last seconds, in bytes per second; zero before anything was delivered.
     pub(crate) fn rate(&self) -> f64 {
-        self.best.max(self.best_before)
+        self.best.get()
+    }
+
+    /// The best rate of the last second or two, where there was always something to send; else as [`Self::rate`].
+    fn rate_recent(&self, now: Instant) -> f64 {
+        let is_fresh = |began| now.saturating_duration_since(began) < MEMORY;
+        let recent = self.recent.began.filter(|began| is_fresh(*began)).map_or(0.0, |_| self.recent.get());
+        if recent > 0.0 { recent.min(self.rate()) } else { self.rate() }
     }
 
     /// The most that should be in flight, in bytes; `None` before anything was delivered.
     pub(crate) fn window_max(&self) -> Option<u64> {
-        let rate = self.best.max(self.best_before);
+        let rate = self.rate();
         let window = GAIN * rate * (self.rtt() + ACK_DELAY_MAX).as_secs_f64();
         // Saturates where the number is beyond any window.
         (rate > 0.0).then_some(window as u64)
     }
 
-    /// The most that should be in flight for those who yield; `None` while the path was not seen full.
-    pub(crate) fn window_yielding(&self) -> Option<u64> {
-        self.window_filled().filter(|_| self.is_full)
+    /// The most that should be in flight for those who yield. While the path was not seen full that is a few packets at
+    /// first and twice as much in each round trip: on a thin path the window that others begin with is seconds of queue.
+    pub(crate) fn window_yielding(&self, now: Instant, mtu: u64) -> u64 {
+        let full = self.filled(self.rate_recent(now)).filter(|_| self.is_full);
+        // Two packets in flight keep a line busy, and let its end acknowledge one while the other is sent.
+        full.map_or(YIELDING_PACKETS * mtu + self.delivered, |held| held.max(3 * mtu))
     }
 
     /// What keeps the path busy and lets it show that it is faster; `None` before anything was delivered.
     pub(crate) fn window_filled(&self) -> Option<u64> {
-        let rate = self.best.max(self.best_before);
+        self.filled(self.rate())
+    }
+
+    fn filled(&self, rate: f64) -> Option<u64> {
         let window = GAIN_YIELDING * rate * (self.rtt() + ACK_DELAY_MAX).as_secs_f64();
         // Saturates where the number is beyond any window.
         (rate > 0.0).then_some(window as u64)
@@ -170,7 +220,7 @@ impl Delivery {
     }
 
     fn note_round_trip(&mut self, now: Instant, took: Duration, before: u64) {
-        let rate = self.best.max(self.best_before);
+        let rate = self.rate_recent(now);
         let queue = if rate > 0.0 { Duration::from_secs_f64((before as f64 / rate).min(60.0)) } else { Duration::ZERO };
         match self.rtt_stretch_began {
             Some(began) if now.saturating_duration_since(began) < MEMORY => {}
@@ -190,19 +240,8 @@ impl Delivery {
 
     /// Bytes per second that the path delivered when it was full; `None` if it was not seen full lately.
     pub(crate) fn rate_when_full(&self) -> Option<u64> {
-        let rate = self.best.max(self.best_before);
+        let rate = self.rate();
         (self.is_full && rate > 0.0).then_some(rate as u64)
-    }
-
-    fn turn(&mut self, now: Instant) {
-        match self.stretch_began {
-            Some(began) if now.saturating_duration_since(began) < MEMORY => {}
-            Some(_) => {
-                self.best_before = std::mem::take(&mut self.best);
-                self.stretch_began = Some(now);
-            }
-            None => self.stretch_began = Some(now),
-        }
     }
 }
 
@@ -220,6 +259,10 @@ mod tests {
     use super::*;
 
     const RTT: Duration = Duration::from_millis(20);
+
+    fn best(present: f64) -> Best {
+        Best { present, ..Best::default() }
+    }
 
     /// Sends a packet of 1000 bytes each millisecond, and has them acknowledged in bunches
     /// of the given number.
@@ -261,7 +304,7 @@ mod tests {
     #[test]
     fn a_path_that_became_slower_is_followed() {
         let start = Instant::now();
-        let mut delivery = Delivery { best: 1e9, ..Delivery::default() };
+        let mut delivery = Delivery { best: best(1e9), ..Delivery::default() };
         run(&mut delivery, start, 1, 2 * MEMORY.as_millis() as u32 + 1000);
         assert!(rate(&delivery) < 2_100_000.0);
     }
@@ -274,13 +317,55 @@ mod tests {
             delivery.on_sent(sent, None);
             let now = sent + Duration::from_millis(took_ms);
             delivery.on_ack(now, Acknowledged { sent, bytes: 1000, app_limited, rtt_min: RTT });
-            delivery.window_yielding()
+            delivery.rate_when_full().is_some()
         };
-        assert_eq!(ack(0, 40, false), None);
-        assert_eq!(ack(100, 60, true), None, "somebody else's queue, perhaps");
-        assert!(ack(200, 60, false).is_some());
-        assert!(ack(9000, 20, false).is_some());
-        assert_eq!(ack(11_000, 20, false), None);
+        assert!(!ack(0, 40, false));
+        assert!(!ack(100, 60, true), "somebody else's queue, perhaps");
+        assert!(ack(200, 60, false));
+        assert!(ack(9000, 20, false));
+        assert!(!ack(11_000, 20, false));
+    }
+
+    /// A sender that always has something and yields, over a line that becomes thinner after five seconds: bytes in flight each
+    /// millisecond, for ten.
+    fn in_flight(before: f64, after: f64) -> Vec<u64> {
+        const PACKET: u64 = 1200;
+        let (start, mut delivery) = (Instant::now(), Delivery::default());
+        let (mut on_the_way, mut free_at) = (VecDeque::new(), Duration::ZERO);
+        let mut now = Duration::ZERO;
+        let change = Duration::from_secs(5);
+        let mut in_flight = Vec::new();
+        while now < 2 * change {
+            now += Duration::from_millis(1);
+            while on_the_way.front().is_some_and(|(_, arrives)| *arrives <= now) {
+                let (sent, arrives): (Duration, Duration) = on_the_way.pop_front().unwrap();
+                let ack = Acknowledged { sent: start + sent, bytes: PACKET, app_limited: false, rtt_min: RTT };
+                delivery.on_ack(start + arrives, ack);
+            }
+            let window = delivery.window_yielding(start + now, PACKET);
+            while (on_the_way.len() as u64 + 1) * PACKET < window {
+                let rate = if now < change { before } else { after };
+                free_at = free_at.max(now) + Duration::from_secs_f64(PACKET as f64 / rate);
+                let before = on_the_way.len() as u64 * PACKET;
+                delivery.on_sent(start + now, (before < 4 * PACKET).then_some(before + PACKET));
+                on_the_way.push_back((now, free_at + RTT));
+            }
+            in_flight.push(on_the_way.len() as u64 * PACKET);
+        }
+        in_flight
+    }
+
+    #[test]
+    fn who_yields_keeps_no_long_queue_where_the_path_became_much_slower() {
+        let in_flight = in_flight(200_000.0, 7000.0);
+        assert!(in_flight[3000..5000].iter().all(|bytes| *bytes > 200 * 20), "the path is kept busy");
+        assert!(in_flight[9000..].iter().all(|bytes| *bytes <= 3 * 1200), "{:?}", in_flight[9000..].iter().max());
+    }
+
+    #[test]
+    fn who_yields_floods_no_thin_path_before_anything_is_known_of_it() {
+        let in_flight = in_flight(7000.0, 7000.0);
+        assert!(in_flight.iter().all(|bytes| *bytes <= 4 * 1200), "{:?}", in_flight.iter().max());
     }
 
     #[test]
@@ -356,8 +441,7 @@ mod tests {
         // 7 kB/s: 4800 bytes before it take 0.7 s.
         let at = sparse(&mut delivery, start, 1, Duration::from_millis(143), Some(0));
         let at = sparse(&mut delivery, at, 200, Duration::from_millis(20), None);
-        delivery.best = 7000.0;
-        delivery.best_before = 0.0;
+        (delivery.best, delivery.recent) = (best(7000.0), Best::default());
         sparse(&mut delivery, at, 200, Duration::from_millis(700), Some(4800));
         assert!(delivery.rtt() < Duration::from_millis(40), "{:?}", delivery.rtt());
     }

@@ -244,11 +244,8 @@ impl Controller for Steady {
         let mut window = if self.delivery.drains(self.now) { lowest } else { self.window as u64 };
         // After an hour of small frames, the first body would flood the path: a window may only double what was tried.
         window = window.min(self.in_flight_max.saturating_mul(2).max(INITIAL_WINDOW)).max(lowest);
-        if self.state.yields()
-            && let Some(held) = self.delivery.window_yielding()
-        {
-            // Two packets in flight keep a line busy, and let its end acknowledge one while the other is sent.
-            window = window.min(held.max(3 * self.mtu));
+        if self.state.yields() {
+            window = window.min(self.delivery.window_yielding(self.now, self.mtu));
         }
         if self.state.is_armed() {
             // The sender asks for strictly more room than two packets may need.
