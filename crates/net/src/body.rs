@@ -12,6 +12,7 @@ use crate::gate::GatePermit;
 use crate::request::Priority;
 use crate::stream::{read_some, reset, stop, write_full};
 use crate::traffic::count;
+use crate::turns::QUANTUM;
 use crate::yielding::UnderWay;
 use crate::{RequestError, Waiting};
 use bytes::{Buf, Bytes, BytesMut};
@@ -50,6 +51,10 @@ pub struct SendBody {
     left: u64,
     permit: Option<GatePermit>,
     under_way: Option<UnderWay>,
+    priority: Priority,
+    len: u64,
+    /// What it may send before others have their turn.
+    turn_left: u64,
     _waiting: Waiting,
     /// Set while a write is under way: cancelled there, the stream is beyond repair.
     broken: bool,
@@ -62,8 +67,18 @@ impl SendBody {
         let is_background = stream.priority().is_ok_and(|priority| priority == Priority::Background.of_stream());
         let under_way = UnderWay::begin(&shared, is_background, len);
         shared.bodies.notify_waiters();
-        let permit = Some(permit);
-        Self { stream: Some(stream), shared, left: len, permit, under_way, _waiting: waiting, broken: false }
+        Self {
+            stream: Some(stream),
+            shared,
+            left: len,
+            permit: Some(permit),
+            under_way,
+            priority: if is_background { Priority::Background } else { Priority::Foreground },
+            len,
+            turn_left: 0,
+            _waiting: waiting,
+            broken: false,
+        }
     }
 
     /// Bytes that are still to be sent.
@@ -152,6 +167,12 @@ impl SendBody {
             return Err(RequestError::Over);
         }
         self.broken = true;
+        if piece.len() as u64 > self.turn_left {
+            // Only a stream that is over refuses it, and then the write says so.
+            let _ = stream.set_priority(self.shared.turns.take(self.priority, self.len));
+            self.turn_left = QUANTUM;
+        }
+        self.turn_left -= piece.len() as u64;
         let len = u32::try_from(piece.len()).expect("a piece is at most 256 KiB");
         let head = Bytes::copy_from_slice(&len.to_le_bytes());
         write_full(stream, &self.shared, &mut [head, piece]).await?;

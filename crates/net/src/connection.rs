@@ -11,6 +11,7 @@ use crate::probe::{self, Probing, Waits};
 use crate::respond::{self, Queued};
 use crate::stream::Moved;
 use crate::traffic::{ConnectionStats, Counters, Ledger, connection_stats};
+use crate::turns::Turns;
 use crate::yielding::Yielding;
 use crate::{NetConfig, Waiting};
 use quinn::{RecvStream, SendStream};
@@ -50,6 +51,7 @@ pub(crate) struct Shared {
     pub(crate) waits: Arc<Waits>,
     pub(crate) counters: Counters,
     pub(crate) yielding: Yielding,
+    pub(crate) turns: Turns,
     pub(crate) bodies: Arc<Notify>,
     /// Longest frame that the peer may send at the moment.
     pub(crate) frame_len_max: AtomicUsize,
@@ -250,6 +252,7 @@ impl Connection {
             waits: Arc::clone(&waits),
             counters: Counters::default(),
             yielding: Yielding::default(),
+            turns: Turns::default(),
             bodies: Arc::default(),
             frame_len_max: AtomicUsize::new(if pass.is_some() { door::FRAME_LEN_MAX } else { FRAME_LEN_MAX }),
         });

@@ -16,8 +16,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tracing::debug;
 
-/// Priority of the control stream; bodies have 0 and 10.
-pub(crate) const PRIORITY: i32 = 100;
+/// Priority of the control stream: above all bodies.
+pub(crate) const PRIORITY: i32 = i32::MAX;
 
 /// Most bytes taken from the stream at once.
 const READ_LEN_MAX: usize = 256 << 10;

@@ -54,6 +54,7 @@ mod stream;
 mod ticket;
 mod ticket_secret;
 mod traffic;
+mod turns;
 #[cfg(test)]
 mod virtual_path;
 mod yielding;

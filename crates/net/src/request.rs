@@ -40,10 +40,12 @@ pub enum Priority {
 }
 
 impl Priority {
+    /// That of a stream until its body begins.
     pub(crate) const fn of_stream(self) -> i32 {
         match self {
             Self::Background => 0,
-            Self::Foreground => 10,
+            // Room for the turns of bodies below each, see `turns.rs`.
+            Self::Foreground => 1 << 30,
         }
     }
 

@@ -2,6 +2,8 @@
 
 use crate::pair::{Pair, pair, pair_with, soon};
 use bytes::Bytes;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use wayfs_net::{Connection, HEADER_LEN_MAX, NetConfig, Priority, RequestError, SendBody, StreamCode};
 
@@ -88,6 +90,42 @@ async fn frames_arrive_while_a_long_body_is_under_way() {
     }
     soon("the answer", request.responder.answer("done".into())).await.unwrap();
     soon("the upload", upload).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bodies_of_one_priority_come_one_after_the_other() {
+    const BODIES: usize = 8;
+    let pair = pair().await;
+    let mut uploads = Vec::new();
+    for _ in 0..BODIES {
+        let near = pair.near.clone();
+        uploads.push(tokio::spawn(async move {
+            let (mut body, call) = near.upload("chunk".into(), MIB as u64, Priority::Foreground).await.unwrap();
+            send_all(&mut body, MIB).await;
+            body.finish().await.unwrap();
+            call.answer().await.unwrap();
+        }));
+    }
+    let came: Arc<[AtomicUsize]> = (0..BODIES).map(|_| AtomicUsize::new(0)).collect();
+    let (ended, mut first) = tokio::sync::mpsc::channel(BODIES);
+    for number in 0..BODIES {
+        let mut request = soon("a request", pair.far.accept_request()).await.unwrap();
+        let (came, ended) = (Arc::clone(&came), ended.clone());
+        tokio::spawn(async move {
+            while let Some(piece) = request.body.next_piece().await.unwrap() {
+                came[number].fetch_add(piece.len(), Ordering::SeqCst);
+            }
+            let all: usize = came.iter().map(|bytes| bytes.load(Ordering::SeqCst)).sum();
+            ended.send(all - MIB).await.unwrap();
+            request.responder.answer("done".into()).await.unwrap();
+        });
+    }
+    let others = soon("the first end", first.recv()).await.unwrap();
+    for upload in uploads {
+        soon("an upload", upload).await.unwrap();
+    }
+    // In turns of a packet, the others would be nearly there when the first is.
+    assert!(others < (BODIES - 1) * MIB * 3 / 4, "{others} bytes of the others came before the first was there");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
