@@ -2,12 +2,37 @@
 #
 #   sh -c SCRIPT lab-guard RUN MARK
 #
-# Runs when standard input ends, which it does when the laboratory is done, and when it dies in whatever way.
+# Runs when standard input ends, which it does when the laboratory is done, and when it dies in whatever way. One that is to die
+# while a thread of it waits for a FUSE daemon keeps standard input open until that daemon answers, so it is looked at each second.
 # RUN is its directory, MARK the value of WAYFS_LAB_RUN in the environment of its processes.
 trap '' INT TERM HUP QUIT
-cat >/dev/null
 run=$1
 mark=WAYFS_LAB_RUN=$2
+
+# Whether the laboratory has ended but for threads that cannot, or has a SIGKILL (bit 9 of what is pending) that it cannot follow.
+is_dying() {
+    while read -r key value _; do
+        case $key in
+        State:) [ "$value" = Z ] && return 0 ;;
+        SigPnd:) [ $((0x$value & 0x100)) -ne 0 ] && return 0 ;;
+        esac
+    done
+    return 1
+}
+
+exec 3<&0
+cat <&3 >/dev/null &
+reader=$!
+(
+    exec 3<&-
+    while sleep 1; do
+        is_dying <"/proc/$PPID/status" && kill -KILL "$reader"
+    done
+) 2>/dev/null &
+watcher=$!
+wait "$reader"
+kill -KILL "$watcher" 2>/dev/null
+exec 3<&-
 
 # Environments are words that end with a zero byte.
 marked() {
