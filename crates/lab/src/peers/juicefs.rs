@@ -54,6 +54,8 @@ impl Volume {
     fn command(&self, what: &str) -> Command {
         let mut command = Command::new("juicefs");
         command.arg(what).env("SSH_PRIVATE_KEY_PATH", &self.key).env_remove("SSH_AUTH_SOCK");
+        // Seconds. By itself it gives a mount up after ten, which over a satellite is too soon.
+        command.env("JFS_MOUNT_TIMEOUT", "60");
         command
     }
 

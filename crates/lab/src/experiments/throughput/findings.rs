@@ -5,6 +5,8 @@ use crate::{Aim, Axis, Context, Estimate, Figure, Findings, LabError, Origin, Ro
 
 /// What contents are to get of what TCP with BBR gets.
 const SHARE_MIN: f64 = 0.9;
+/// Characters of a peer's failure that are told; its programs print their stacks.
+const FAILURE_LEN: usize = 200;
 
 impl Tried {
     /// MB/s of a way.
@@ -75,7 +77,14 @@ fn came_out(cells: &[Cell], rows: &[Row], absent: &[&str]) -> String {
         [] => String::new(),
         absent => format!(" Not installed: {}.", absent.join(", ")),
     };
-    format!("Of what TCP with BBR got, contents got {}. {verdict}{absent}", each.join(", "))
+    let failed: String =
+        cells.iter().flat_map(|cell| cell.failures.iter().map(|failure| failed(cell, failure))).collect();
+    format!("Of what TCP with BBR got, contents got {}. {verdict}{absent}{failed}", each.join(", "))
+}
+
+fn failed(cell: &Cell, (who, why): &(&str, String)) -> String {
+    let end = why.char_indices().nth(FAILURE_LEN).map_or(why.len(), |(at, _)| at);
+    format!(" {who} did not get it done over {}: {}.", cell.line.name, why[..end].trim_end_matches('.'))
 }
 
 /// Bytes under way that explain a rate: what crosses in a round trip.
@@ -158,12 +167,17 @@ mod tests {
             tcp: tried("TCP with BBR", [10, 10]),
             ours: tried("WayFS", [11, 20]),
             peers: vec![tried("sshfs", [40, 40])],
+            failures: vec![("JuiceFS", format!("the mount failed: {}", "é".repeat(1000)))],
             memory: [0; 3],
         };
-        let rows = rows(&[cell]);
+        let cells = [cell];
+        let rows = rows(&cells);
         let row = |what: &str| rows.iter().find(|row| row.what == what).unwrap();
         assert_eq!(row("WayFS by TCP with BBR, gigabit-40ms, up").verdict(), Verdict::Met);
         assert_eq!(row("WayFS by TCP with BBR, gigabit-40ms, down").verdict(), Verdict::Missed);
         assert_eq!(row("sshfs, gigabit-40ms, down").ours.mean, 2.5);
+        let words = came_out(&cells, &rows, &[]);
+        assert!(words.contains("JuiceFS did not get it done over gigabit-40ms: the mount failed: é"), "{words}");
+        assert!(words.len() < 1000, "{words}");
     }
 }

@@ -79,6 +79,8 @@ struct Cell {
     ours: Tried,
     tcp: Tried,
     peers: Vec<Tried>,
+    /// Peers that did not get it done, and why.
+    failures: Vec<(&'static str, String)>,
     /// Most bytes that client, station and home ever had in memory.
     memory: [u64; 3],
 }
@@ -123,9 +125,12 @@ impl Experiment for Throughput {
             context.progress(cells.len() * (1 + peers.len()), total, line.name);
             let mut cell = ours::measure(context, *line, &extent)?;
             for peer in &peers {
-                let done = cells.len() * (1 + peers.len()) + 1 + cell.peers.len();
+                let done = cells.len() * (1 + peers.len()) + 1 + cell.peers.len() + cell.failures.len();
                 context.progress(done, total, &format!("{}, {}", line.name, peer.name()));
-                cell.peers.push(theirs::measure(context, *peer, *line, &extent)?);
+                match theirs::measure(context, *peer, *line, &extent) {
+                    Ok(tried) => cell.peers.push(tried),
+                    Err(error) => cell.failures.push((peer.name(), error.to_string())),
+                }
             }
             cells.push(cell);
         }

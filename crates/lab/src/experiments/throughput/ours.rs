@@ -38,7 +38,7 @@ pub(super) fn measure(context: &mut Context<'_>, line_of_cell: Line, extent: &Ex
         *memory = sites.daemon(&host).map_or(0, |process| peak_memory(process.id()));
     }
     sites.finish(context, line_of_cell.name);
-    Ok(Cell { line: line_of_cell, ours, tcp, peers: Vec::new(), memory })
+    Ok(Cell { line: line_of_cell, ours, tcp, peers: Vec::new(), failures: Vec::new(), memory })
 }
 
 /// From the first byte that a program writes until the home has them all.
