@@ -34,9 +34,13 @@ wait "$reader"
 kill -KILL "$watcher" 2>/dev/null
 exec 3<&-
 
-# Environments are words that end with a zero byte.
+# Environments are words that end with a zero byte. sshd writes its title over its own: it is known by that, in which the words of its
+# command are parted by blanks, as in no command line.
 marked() {
-    grep -lzxF "$mark" /proc/[0-9]*/environ 2>/dev/null | sed 's|/proc/\([0-9]*\)/environ|\1|'
+    {
+        grep -lzxF "$mark" /proc/[0-9]*/environ
+        printf '%s\n' "-f $run/hosts/" | grep -laF -f - /proc/[0-9]*/cmdline
+    } 2>/dev/null | sed 's|/proc/\([0-9]*\)/.*|\1|'
 }
 
 # The mounts below the directory, the deepest first.
