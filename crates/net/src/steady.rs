@@ -31,10 +31,11 @@ const GAIN_ALONE: f64 = 2.0;
 /// A window that is wide, in bytes: it grows by half in each round trip and does not double.
 const WIDE: f64 = 1e6;
 /// A stream of quinn bears 1,024 holes at its receiver and ends the connection at more: so many losses there cannot be while no more packets
-/// than this are in flight. A wider window grows by so few packets in a round trip that what is lost in the two until it is known that it was too
-/// much are fewer holes.
+/// than this are in flight. A wider window grows by so few packets in a round trip that what is lost until it is known that it was too wide, as
+/// many in the first of two round trips and twice as many in the second, leaves room for what the path loses by itself.
 const HOLED_PACKETS: f64 = 2000.0;
-const MORE_PACKETS: f64 = 480.0;
+const MORE_PACKETS: f64 = 256.0;
+const _: () = assert!(3.0 * MORE_PACKETS < 1024.0 * 0.8);
 /// Longest time a peer may sit on an acknowledgement (QUIC's default).
 const ACK_DELAY_MAX: Duration = Duration::from_millis(25);
 /// A queue is seen when the quickest round trip of a round is longer than the path by an eighth and this.
