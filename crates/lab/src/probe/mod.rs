@@ -7,4 +7,4 @@ mod timestamp;
 
 pub use bulk::{Bulk, Progress as BulkProgress, bulk};
 pub use packets::{Planned, Probe, packets};
-pub use tcp_socket::{TcpCounts, counts, set_congestion_control, set_max_segment, set_window_clamp};
+pub use tcp_socket::{TcpCounts, bound_window, connect_with_window, counts, set_congestion_control, set_max_segment};

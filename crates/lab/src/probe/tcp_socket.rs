@@ -1,8 +1,10 @@
 //! Settings and counts of a TCP socket that the standard library does not know.
 
+use rustix::net::{AddressFamily, SocketType, sockopt};
 use std::io;
-use std::net::TcpStream;
+use std::net::{SocketAddrV4, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
+use std::time::Duration;
 
 /// What the kernel tells of a connection.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -13,13 +15,16 @@ pub struct TcpCounts {
     pub mss: u32,
     /// Segments sent again so far.
     pub retransmitted: u32,
+    /// Bytes that the other end advertises.
+    pub window: u32,
 }
 
 /// Places of the numbers in `struct tcp_info`: eight bytes of flags, then numbers of 32 bits.
 const SND_MSS: usize = 16;
 const SND_CWND: usize = 80;
 const TOTAL_RETRANS: usize = 100;
-const INFO_LEN: usize = 104;
+const SND_WND: usize = 228;
+const INFO_LEN: usize = 232;
 
 /// Chooses how a socket controls its window: a name of `tcp_available_congestion_control`.
 ///
@@ -29,11 +34,31 @@ pub fn set_congestion_control(socket: &TcpStream, name: &str) -> io::Result<()> 
     set(socket, libc::TCP_CONGESTION, name.as_bytes())
 }
 
-/// Bounds the window that a socket advertises, in bytes. The kernel takes no less than half of its smallest receive buffer.
+/// Receive buffer for each byte of window: what short segments take up in the kernel is a few times what they carry.
+const BUFFER_PER_WINDOW: usize = 8;
+
+/// Connects, within `patience`, with a socket that advertises `window` bytes at first; [`bound_window`] keeps it there. Needs the rights of root.
 ///
 /// # Errors
 /// Those of the kernel.
-pub fn set_window_clamp(socket: &impl AsFd, len: u32) -> io::Result<()> {
+pub fn connect_with_window(target: SocketAddrV4, window: u32, patience: Duration) -> io::Result<TcpStream> {
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
+    // A kernel that chooses the size of the buffer opens the window with it.
+    sockopt::set_socket_recv_buffer_size_force(&socket, window as usize * BUFFER_PER_WINDOW)?;
+    bound_window(&socket, window)?;
+    // The time that sending may take bounds that of connecting, too.
+    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(patience))?;
+    rustix::net::connect(&socket, &target)?;
+    bound_window(&socket, window)?;
+    Ok(socket.into())
+}
+
+/// Bounds the window that a socket advertises, in bytes, until the kernel (Linux 6.9 and later) measures anew what segments take up in its
+/// buffer, and sets a bound of its own: to be called again after each read.
+///
+/// # Errors
+/// Those of the kernel.
+pub fn bound_window(socket: &impl AsFd, len: u32) -> io::Result<()> {
     set(socket, libc::TCP_WINDOW_CLAMP, &len.to_ne_bytes())
 }
 
@@ -60,7 +85,12 @@ pub fn counts(socket: &TcpStream) -> io::Result<TcpCounts> {
         return Err(io::Error::last_os_error());
     }
     let number = |place: usize| info[place..place + 4].try_into().map_or(0, u32::from_ne_bytes);
-    Ok(TcpCounts { cwnd: number(SND_CWND), mss: number(SND_MSS), retransmitted: number(TOTAL_RETRANS) })
+    Ok(TcpCounts {
+        cwnd: number(SND_CWND),
+        mss: number(SND_MSS),
+        retransmitted: number(TOTAL_RETRANS),
+        window: number(SND_WND),
+    })
 }
 
 fn set(socket: &impl AsFd, option: libc::c_int, value: &[u8]) -> io::Result<()> {
@@ -96,5 +126,24 @@ mod tests {
         let counts = counts(&sender).unwrap();
         assert!(counts.cwnd >= 10 && counts.mss <= 1000 && counts.mss > 0, "{counts:?}");
         assert_eq!(counts.retransmitted, 0);
+    }
+    #[test]
+    fn a_window_stays_within_its_bound_while_the_reader_is_quick() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        set_max_segment(&listener, 1400).unwrap();
+        let std::net::SocketAddr::V4(target) = listener.local_addr().unwrap() else { panic!("an address of IPv4") };
+        let mut receiver = connect_with_window(target, 32_768, Duration::from_secs(5)).unwrap();
+        let (mut sender, _) = listener.accept().unwrap();
+        let mut windows = Vec::new();
+        let mut piece = vec![7; 4096];
+        for _ in 0..512 {
+            sender.write_all(&piece).unwrap();
+            receiver.read_exact(&mut piece).unwrap();
+            bound_window(&receiver, 32_768).unwrap();
+            windows.push(counts(&sender).unwrap().window);
+        }
+        // What was advertised before the kernel's first measurement is not taken back.
+        let widest = windows[32..].iter().copied().max().unwrap();
+        assert!((16_384..=32_768).contains(&widest), "{windows:?}");
     }
 }

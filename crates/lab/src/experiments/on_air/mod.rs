@@ -158,7 +158,7 @@ struct Results {
 }
 
 impl Results {
-    /// Carries jobs out at the same time. One that fails leaves a gap in the table and stops no other.
+    /// Carries jobs out at the same time. A condition that fails leaves a gap in the table and stops no other.
     fn side_by_side(&mut self, context: &mut Context<'_>, jobs: &[Job<'_>], plan: &Plan) -> Result<(), LabError> {
         let mut benches = Vec::new();
         for job in jobs {
@@ -174,8 +174,9 @@ impl Results {
                     let mut refused = descriptors::own().err();
                     for air in job.airs {
                         let measured = refused.take().map_or_else(|| bench.measure(air, plan), Err);
-                        let failed = measured.is_err();
-                        if done.send((job.carrier, air.clone(), measured)).is_err() || failed {
+                        // The mount was taken away from what waited for too long: nothing more is measured at it.
+                        let has_no_mount = matches!(measured, Err(LabError::TimedOut { .. }));
+                        if done.send((job.carrier, air.clone(), measured)).is_err() || has_no_mount {
                             return;
                         }
                     }

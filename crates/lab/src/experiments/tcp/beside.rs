@@ -3,7 +3,7 @@
 //! They stand beside the simulated ones, not in their place: the kernel has fine timers, and its reno is NewReno.
 
 use super::real::{self, Case};
-use super::schemes::Setting;
+use super::schemes::{BUFFER_MODERN, Setting};
 use super::table::Table;
 use crate::wireless::Hop;
 use crate::{Context, Estimate, LabError, Row, link_tool};
@@ -104,7 +104,7 @@ fn case(
         wire,
         radio: radio.line,
         duplex: radio.duplex,
-        window: setting.buffer,
+        window: if control == "reno" { setting.buffer } else { setting.buffer.max(BUFFER_MODERN) },
         len: context.choose(LEN_QUICK, LEN),
         seed: context.seed().wrapping_mul(1000) + n,
     }

@@ -6,10 +6,10 @@
 //! The mobile opens the connection, the fixed host sends. Where `wayfs link` repairs the radio, its ends are at base station and mobile.
 
 use crate::link_tool::{Ends, Tool};
-use crate::probe::{counts, set_congestion_control, set_max_segment, set_window_clamp};
+use crate::probe::{bound_window, connect_with_window, counts, set_congestion_control, set_max_segment};
 use crate::{Context, LabError, Lateness, LinePlan, Link, Topology};
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddrV4, TcpListener, TcpStream};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -174,7 +174,7 @@ fn transfer(lab: &Topology, seat: &Seat, case: &Case) -> Result<(Transferred, La
             let over = &over;
             scope.spawn(move || watch(&socket, over, begin))
         });
-        let reading = scope.spawn(move || receive(receiver, begin));
+        let reading = scope.spawn(move || receive(receiver, case.window, begin));
         let sent = send(&mut sender, case.len, begin);
         let last = counts(&sender).unwrap_or_default();
         // Without an end of the stream the reader would wait for the silence to pass.
@@ -199,9 +199,8 @@ fn connected(lab: &Topology, fixed: &str, mobile: &str, case: &Case) -> Result<(
         Ok(listener)
     })?;
     let listener = listener.map_err(doing())?;
-    let target = SocketAddr::new(lab.address(fixed)?.into(), listener.local_addr().map_err(doing())?.port());
-    let receiver = lab.inside(mobile, || TcpStream::connect_timeout(&target, SILENCE))?.map_err(doing())?;
-    set_window_clamp(&receiver, case.window).map_err(doing())?;
+    let target = SocketAddrV4::new(lab.address(fixed)?, listener.local_addr().map_err(doing())?.port());
+    let receiver = lab.inside(mobile, || connect_with_window(target, case.window, SILENCE))?.map_err(doing())?;
     let (sender, _) = listener.accept().map_err(doing())?;
     set_congestion_control(&sender, case.control).map_err(doing())?;
     for socket in [&sender, &receiver] {
@@ -225,7 +224,7 @@ fn send(socket: &mut TcpStream, len: u32, begin: Instant) -> io::Result<()> {
     Ok(())
 }
 
-fn receive(mut socket: TcpStream, begin: Instant) -> io::Result<(u64, f64)> {
+fn receive(mut socket: TcpStream, window: u32, begin: Instant) -> io::Result<(u64, f64)> {
     let mut piece = [0; PIECE];
     let mut total = 0;
     loop {
@@ -233,6 +232,7 @@ fn receive(mut socket: TcpStream, begin: Instant) -> io::Result<(u64, f64)> {
             0 => return Ok((total, begin.elapsed().as_secs_f64())),
             len => total += len as u64,
         }
+        bound_window(&socket, window)?;
     }
 }
 

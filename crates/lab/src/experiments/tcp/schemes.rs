@@ -60,10 +60,13 @@ pub(super) struct Setting {
     pub(super) run: u32,
 }
 
+/// Least socket buffers of today's schemes.
+pub(super) const BUFFER_MODERN: u32 = 256 * 1024;
+
 /// Most of the kernels of today: fine timers, ten segments at the start.
 fn end(scheme: Scheme, buffer: u32) -> Config {
     match scheme {
-        Scheme::Cubic | Scheme::Bbr => Config { buffer: buffer.max(256 * 1024), ..Config::modern(scheme) },
+        Scheme::Cubic | Scheme::Bbr => Config { buffer: buffer.max(BUFFER_MODERN), ..Config::modern(scheme) },
         Scheme::Reno | Scheme::NewReno | Scheme::Smart | Scheme::Sack | Scheme::Eln | Scheme::ElnFirst => {
             Config { scheme, buffer, ..Config::default() }
         }
