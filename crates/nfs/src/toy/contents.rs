@@ -6,7 +6,7 @@ use crate::xdr::{DecodeError, Reader, Writer};
 use crate::{Kind, Status};
 
 /// Largest file: a test that writes beyond it has gone wrong.
-const SIZE_MAX: u64 = 1 << 28;
+pub(super) const SIZE_MAX: u64 = 1 << 28;
 
 impl Toy {
     pub(super) fn about_file(&mut self, kind: Kind, arguments: &mut Reader<'_>) -> Result<Writer, DecodeError> {
@@ -46,8 +46,8 @@ impl Toy {
         if guard.is_some_and(|guard| guard != node.ctime) {
             return Ok(failed(Kind::SetAttributes, Status::NOT_SYNC));
         }
-        if change.size.is_some_and(|size| size > SIZE_MAX) {
-            return Ok(failed(Kind::SetAttributes, Status::new(27).unwrap_or(Status::IO)));
+        if let Err(status) = change.check() {
+            return Ok(failed(Kind::SetAttributes, status));
         }
         change.apply(node, time);
         let mut writer = number(0);

@@ -200,6 +200,9 @@ impl Toy {
         let mut node = if kind == 2 { Node::directory(0o755) } else { Node::of_kind(kind, 0o644) };
         (node.uid, node.gid) = (request.uid, request.gid);
         let change = if self.without_marks { Change { mtime: None, ..change } } else { change };
+        if let Err(status) = change.check() {
+            return Ok(Err(status));
+        }
         change.apply(&mut node, 0);
         (node.device, node.verifier) = (device, verifier);
         node.durable = Some(bytes.clone());

@@ -1,6 +1,7 @@
 //! Files and names.
 
 use super::Toy;
+use super::contents::SIZE_MAX;
 use crate::xdr::{DecodeError, Reader, Writer};
 use crate::{Status, Timestamp};
 use std::collections::BTreeMap;
@@ -172,6 +173,12 @@ impl Change {
             })
         };
         Ok(Self { mode, uid, gid, size, atime: time(reader)?, mtime: time(reader)? })
+    }
+
+    /// Whether there is room for it.
+    pub(super) fn check(&self) -> Result<(), Status> {
+        let is_too_large = self.size.is_some_and(|size| size > SIZE_MAX);
+        if is_too_large { Err(Status::new(27).unwrap_or(Status::IO)) } else { Ok(()) }
     }
 
     pub(super) fn apply(&self, node: &mut Node, time: u64) {
