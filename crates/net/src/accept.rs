@@ -7,7 +7,7 @@ use crate::close::CloseCode;
 use crate::connection::Connection;
 use crate::door::{Door, Network};
 use crate::frame::GREETING;
-use crate::pace::Pace;
+use crate::intake::{From, Intake, Limits, Load, Verdict};
 use crate::path_state::PathState;
 use crate::traffic::Ledger;
 use quinn::{RecvStream, SendStream};
@@ -31,43 +31,62 @@ pub(crate) async fn accept_all(
     let mut handshakes = JoinSet::new();
     let under_way = UnderWay::default();
     let door = Door::default();
-    // A flood from elsewhere keeps nobody out who comes from where others were admitted.
-    let [mut known, mut unknown] = [(); 2].map(|()| Pace::new(config.handshakes_a_second, Instant::now()));
+    let limits = Limits {
+        handshakes_max: config.handshakes_max,
+        handshakes_a_second: config.handshakes_a_second,
+        connections_max: config.connections_max,
+        linger: config.idle_timeout,
+    };
+    let mut intake = Intake::new(limits, Instant::now());
     loop {
         tokio::select! {
             incoming = quic.accept() => {
                 let Some(incoming) = incoming else { return };
-                let network = Network::of(incoming.remote_address().ip());
-                let (pace, now) = (if door.knows(network) { &mut known } else { &mut unknown }, Instant::now());
-                if handshakes.len() >= config.handshakes_max
-                    // Those that are over and wait for the last of their packets do not count: strangers leave many.
-                    || ledger.alive() >= config.connections_max
-                    || under_way.of(network) >= config.handshakes_max.div_ceil(4)
-                {
-                    debug!(from = %incoming.remote_address(), "refused: too many connections");
-                    incoming.refuse();
-                } else if (handshakes.len() >= config.handshakes_max / 4 || pace.is_low(now)) && incoming.may_retry() {
-                    // Under load, an address must prove that it is there before it costs
-                    // memory: forged ones never come back. Failing means it just did.
-                    let _ = incoming.retry();
-                } else if !pace.begin(now) {
-                    // A handshake takes a millisecond of processor. Its first packet comes again.
-                    debug!(from = %incoming.remote_address(), "not heard: too many begin");
-                    incoming.ignore();
-                } else {
-                    let (config, ledger) = (Arc::clone(&config), Arc::clone(&ledger));
-                    let (ready, door, by) = (ready.clone(), door.clone(), by.clone());
-                    let counted = under_way.count(network);
-                    handshakes.spawn(async move {
-                        if let Some(connection) = accept_one((incoming, &by), &door, &config, &ledger).await {
+                let address = incoming.remote_address();
+                let network = Network::of(address.ip());
+                let is_proved = incoming.remote_address_validated();
+                let from = From { network, is_known: door.knows(network), is_proved };
+                let load = Load {
+                    handshakes: handshakes.len(),
+                    of_network: under_way.of(network),
+                    alive: ledger.alive(),
+                    held: quic.open_connections(),
+                };
+                match intake.decide(Instant::now(), from, load) {
+                    Verdict::Refuse => {
+                        debug!(from = %address, "refused: too many connections");
+                        incoming.refuse();
+                    }
+                    Verdict::Prove if incoming.may_retry() => {
+                        // Forged addresses never come back. Failing means that it just did.
+                        let _ = incoming.retry();
+                    }
+                    Verdict::Prove | Verdict::Ignore => {
+                        // Its first packet comes again.
+                        debug!(from = %address, "not heard: too many begin, or came to nothing");
+                        incoming.ignore();
+                    }
+                    Verdict::Begin => {
+                        let (config, ledger) = (Arc::clone(&config), Arc::clone(&ledger));
+                        let (ready, door, by) = (ready.clone(), door.clone(), by.clone());
+                        let counted = under_way.count(network);
+                        handshakes.spawn(async move {
+                            let _counted = counted;
+                            let Some(connection) = accept_one((incoming, &by), &door, &config, &ledger).await else {
+                                return Some(from);
+                            };
                             // Nobody accepts any more: the connection is dropped and closed.
                             let _ = ready.send(connection).await;
-                        }
-                        drop(counted);
-                    });
+                            None
+                        });
+                    }
                 }
             }
-            Some(_) = handshakes.join_next() => {}
+            Some(ended) = handshakes.join_next() => {
+                if let Ok(Some(from)) = ended {
+                    intake.came_to_nothing(Instant::now(), from);
+                }
+            }
         }
     }
 }

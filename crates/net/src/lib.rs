@@ -34,6 +34,7 @@ mod gate;
 mod here;
 mod identity;
 mod identity_file;
+mod intake;
 mod key_change;
 mod loss;
 mod outbox;

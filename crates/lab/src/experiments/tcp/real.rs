@@ -218,19 +218,30 @@ fn send(socket: &mut TcpStream, len: u32, begin: Instant) -> io::Result<()> {
     let mut left = len as usize;
     while left > 0 && begin.elapsed() < LONGEST {
         let len = left.min(PIECE);
-        socket.write_all(&piece[..len])?;
-        left -= len;
+        match socket.write_all(&piece[..len]) {
+            Ok(()) => left -= len,
+            Err(error) if is_given_up(&error) => break,
+            Err(error) => return Err(error),
+        }
     }
     Ok(())
+}
+
+/// Nothing came for [`SILENCE`], or the other end saw that: the transfer counts as what it brought until then.
+fn is_given_up(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, TimedOut, WouldBlock};
+    matches!(error.kind(), BrokenPipe | ConnectionReset | TimedOut | WouldBlock)
 }
 
 fn receive(mut socket: TcpStream, window: u32, begin: Instant) -> io::Result<(u64, f64)> {
     let mut piece = [0; PIECE];
     let mut total = 0;
     loop {
-        match socket.read(&mut piece)? {
-            0 => return Ok((total, begin.elapsed().as_secs_f64())),
-            len => total += len as u64,
+        match socket.read(&mut piece) {
+            Ok(0) => return Ok((total, begin.elapsed().as_secs_f64())),
+            Ok(len) => total += len as u64,
+            Err(error) if is_given_up(&error) => return Ok((total, begin.elapsed().as_secs_f64())),
+            Err(error) => return Err(error),
         }
         bound_window(&socket, window)?;
     }
