@@ -157,7 +157,8 @@ pub enum Input {
     },
     /// The round trip of the session. To be given before what else happens at the same time.
     ParentRtt(Duration),
-    /// Whether programs hold locks that a move may lose. To be given before what else happens at the same time.
+    /// Whether programs hold locks that a move may lose. To be given before each [`Input::Dialled`] and [`Input::DialFailed`] beside
+    /// a session.
     HoldsLocks(bool),
     /// The time of [`Roam::poll_timeout`](crate::Roam::poll_timeout) has come.
     Tick,

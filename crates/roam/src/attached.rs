@@ -2,8 +2,8 @@
 
 use crate::api::{DialId, Input, Output, Server, Why};
 use crate::choice::{Draw, has_decayed};
-use crate::known::Known;
-use crate::measuring::{Best, Measuring, Progress, View};
+use crate::known::{Known, View};
+use crate::measuring::{Best, Measuring, Progress};
 use crate::outbox::Outbox;
 use std::time::Duration;
 use wayfs_types::Time;

@@ -87,3 +87,10 @@ impl Known {
         (why != Draw::Shared || may_join).then_some(why)
     }
 }
+
+/// What servers are compared by.
+#[derive(Clone, Copy)]
+pub(crate) struct View<'a> {
+    pub(crate) known: &'a Known,
+    pub(crate) parent: &'a Server,
+}

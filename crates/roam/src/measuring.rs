@@ -11,19 +11,12 @@
 
 use crate::api::{DialId, Input, Output, Server, TaskId};
 use crate::choice::{Draw, ROUND_PAUSE, ROUNDS, Seen, in_order_of_choice};
-use crate::known::Known;
+use crate::known::View;
 use crate::outbox::Outbox;
 use crate::round::{self, Round, split};
 use crate::volley::{Answered, Grace, Volley, close_all, rank};
 use std::collections::VecDeque;
 use wayfs_types::Time;
-
-/// What measuring looks at.
-#[derive(Clone, Copy)]
-pub(crate) struct View<'a> {
-    pub(crate) known: &'a Known,
-    pub(crate) parent: &'a Server,
-}
 
 /// A server that is worth a move, and why.
 #[derive(Debug)]

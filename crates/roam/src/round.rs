@@ -2,8 +2,7 @@
 
 use crate::api::{Input, Server};
 use crate::choice::{LOOKS_MAX, Seen};
-use crate::known::Rank;
-use crate::measuring::View;
+use crate::known::{Rank, View};
 use crate::outbox::Outbox;
 use crate::volley::{Answered, Grace, Volley, close_all, keep_least, rank};
 use std::time::Duration;

@@ -12,16 +12,17 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Crates whose unit tests are run, and by the bugs of which crates.
-const TESTED: [(&str, &[&str]); 6] = [
+const TESTED: [(&str, &[&str]); 7] = [
     ("tree", &["tree"]),
     ("proto", &["tree", "proto"]),
     ("content", &["content"]),
+    ("roam", &["roam"]),
     ("store", &["store"]),
     ("node", &["node", "content"]),
     ("client", &["client"]),
 ];
 /// Crates that the simulator runs.
-const SIMULATED: [&str; 3] = ["tree", "proto", "policy"];
+const SIMULATED: [&str; 4] = ["tree", "proto", "policy", "roam"];
 /// Longest time for the tests of a crate, or for the seeds. A program that never ends is noticed, too.
 const BOUND: Duration = Duration::from_secs(600);
 const PAUSE: Duration = Duration::from_millis(50);

@@ -1,21 +1,10 @@
-//! Keeps one session to the best parent.
-//!
-//! ```text
-//!            go_offline                     lost, or refused
-//!  Offline ◀──────────── any state   Connected ─────────────▶ Searching
-//!     └── go_online ──▶ Searching ── dialled, greeted ──▶ Connected ── a better one ──▶ Connected to that
-//! ```
-//!
-//! While searching, all known servers are dialled at the same time, and of the nearest that answer the one is taken that other
-//! machines of the site take, too. While connected, the others are measured from time to time, and one that is nearer, or about as
-//! near and the one that others take, is moved to. A move makes the new session before it leaves the old one, so that only the engine
-//! notices.
+//! The link of a volume to its parent, as others see it: what it is asked, and what it says of itself.
 
+use super::driver::Driver;
 use super::readmission::Readmission;
 use super::sampling::sample;
 use super::status::{CandidateStatus, LinkState, LinkStatus};
 use super::throughput::Samples;
-use super::watching::Live;
 use crate::clock;
 use crate::contents::message::{Ask, Reply};
 use crate::contents::push::ask;
@@ -28,10 +17,11 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 use tracing::info;
 use wayfs_net::{Connection, Endpoint, Ticket};
-use wayfs_types::{NodeId, OriginId, WallTime};
+use wayfs_roam::Input;
+use wayfs_types::{NodeId, OriginId, Time, WallTime};
 
 /// Settings of a [`ParentLink`].
 #[derive(Debug, Clone)]
@@ -52,8 +42,8 @@ impl Default for LinkSettings {
     }
 }
 
-/// How often a decayed path or a lost session is looked for.
-pub(super) const LOOK_PERIOD: Duration = Duration::from_secs(5);
+/// Longest wait for a parent that is asked how members are called.
+const LABELS_PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Measured {
@@ -64,8 +54,28 @@ pub(super) struct Measured {
     pub(super) down: Samples,
 }
 
+/// What the user wants and the machine has not been told. Of two words on one matter the later counts.
+#[derive(Debug, Default)]
+pub(super) struct Wishes {
+    online: Option<bool>,
+    pinned: Option<Option<NodeId>>,
+    measure_now: bool,
+    look_again: bool,
+}
+
+impl Wishes {
+    /// What there is to tell the machine.
+    pub(super) fn take(&mut self) -> impl Iterator<Item = Input> + use<> {
+        let Self { online, pinned, measure_now, look_again } = std::mem::take(self);
+        let online = online.map(|online| if online { Input::GoOnline } else { Input::GoOffline });
+        let measure_now = measure_now.then_some(Input::MeasureNow);
+        let look_again = look_again.then_some(Input::LookAgain);
+        [online, pinned.map(Input::Pinned), measure_now, look_again].into_iter().flatten()
+    }
+}
+
 pub(super) struct State {
-    pub(super) online: bool,
+    pub(super) wishes: Wishes,
     pub(super) pinned: Option<NodeId>,
     pub(super) state: LinkState,
     pub(super) since: WallTime,
@@ -77,11 +87,7 @@ pub(super) struct State {
     pub(super) deleted: bool,
     pub(super) heard: Option<WallTime>,
     /// When the other servers are measured again.
-    pub(super) measure_at: Option<Instant>,
-    /// The user wants them measured now.
-    pub(super) measure_now: bool,
-    /// When a server was left because another is nearer.
-    pub(super) left: BTreeMap<NodeId, Instant>,
+    pub(super) measure_at: Option<Time>,
 }
 
 impl State {
@@ -121,7 +127,7 @@ impl ParentLink {
     /// Begins to search on the volume's runtime.
     pub fn start(volume: &Arc<Volume>, endpoint: Endpoint, settings: LinkSettings) -> Self {
         let state = State {
-            online: !settings.offline,
+            wishes: Wishes::default(),
             pinned: None,
             state: if settings.offline {
                 LinkState::Offline
@@ -136,8 +142,6 @@ impl ParentLink {
             deleted: false,
             heard: None,
             measure_at: None,
-            measure_now: false,
-            left: BTreeMap::new(),
         };
         let runtime = volume.settings().runtime.clone();
         let shared = Arc::new(Shared {
@@ -153,7 +157,7 @@ impl ParentLink {
         if shared.settings.mdns {
             look_nearby(&shared);
         }
-        let task = runtime.spawn(Arc::clone(&shared).run()).abort_handle();
+        let task = runtime.spawn(Driver::new(Arc::clone(&shared), volume.role()).run()).abort_handle();
         let sampling = runtime.spawn(sample(Arc::downgrade(&shared))).abort_handle();
         Self { shared, task, sampling }
     }
@@ -185,7 +189,7 @@ impl ParentLink {
             since: state.since,
             why: state.why.clone(),
             pinned: state.pinned,
-            measures_in: state.measure_at.map(|at| at.saturating_duration_since(Instant::now())),
+            measures_in: state.measure_at.map(|at| at.since(now)),
             deleted: state.deleted && matches!(state.state, LinkState::Refused { .. }),
             candidates,
         }
@@ -193,32 +197,31 @@ impl ParentLink {
 
     /// Ends the session and does not look for another until [`ParentLink::go_online`].
     pub fn go_offline(&self) {
-        self.shared.lock().online = false;
-        self.shared.changed.notify_one();
+        self.shared.wish(|state| state.wishes.online = Some(false));
     }
 
     /// Looks for a parent at once.
     pub fn go_online(&self) {
-        self.shared.lock().online = true;
-        self.shared.changed.notify_one();
+        self.shared.wish(|state| state.wishes.online = Some(true));
     }
 
     /// Uses this server only; `None`: chooses by itself again.
     pub fn pin(&self, server: Option<NodeId>) {
-        self.shared.lock().pinned = server;
-        self.shared.changed.notify_one();
+        self.shared.wish(|state| {
+            state.pinned = server;
+            state.wishes.pinned = Some(server);
+        });
     }
 
     /// Measures the other servers at once, and moves to a nearer one.
     pub fn measure_now(&self) {
-        self.shared.lock().measure_now = true;
-        self.shared.changed.notify_one();
+        self.shared.wish(|state| state.wishes.measure_now = true);
     }
 
     /// Asks the parent how members are called; empty if there is none, or it does not answer in time.
     pub async fn labels(&self, origins: Vec<OriginId>) -> Vec<(OriginId, String)> {
         let Some(connection) = self.shared.lock().connection.clone() else { return Vec::new() };
-        match timeout(LOOK_PERIOD, ask(&connection, &Ask::Labels { origins })).await {
+        match timeout(LABELS_PATIENCE, ask(&connection, &Ask::Labels { origins })).await {
             Ok(Ok(Reply::Labels(labels))) => labels,
             Ok(Ok(_) | Err(_)) | Err(_) => Vec::new(),
         }
@@ -236,7 +239,7 @@ impl ParentLink {
 
     /// Looks anew at once: an address was given.
     pub fn look_again(&self) {
-        self.shared.changed.notify_one();
+        self.shared.look_again();
     }
 }
 
@@ -263,7 +266,7 @@ fn look_nearby(shared: &Arc<Shared>) {
     let link = Arc::downgrade(shared);
     let looking = Nearby::start(move || {
         if let Some(link) = link.upgrade() {
-            link.changed.notify_one();
+            link.look_again();
         }
     });
     match looking {
@@ -273,19 +276,14 @@ fn look_nearby(shared: &Arc<Shared>) {
 }
 
 impl Shared {
-    pub(super) fn last_errors(&self) -> String {
-        let state = self.lock();
-        let errors: Vec<String> = state.measured.values().filter_map(|measured| measured.error.clone()).collect();
-        errors.join("; ")
+    /// Takes in what the user wants, for the machine.
+    fn wish(&self, note: impl FnOnce(&mut State)) {
+        note(&mut self.lock());
+        self.changed.notify_one();
     }
 
-    pub(super) fn detach(&self, live: &Live, reason: &str) {
-        if let Some(volume) = self.volume.upgrade() {
-            volume.detach(live.peer, reason);
-        }
-        let mut state = self.lock();
-        state.heard = state.last_heard();
-        state.connection = None;
+    fn look_again(&self) {
+        self.wish(|state| state.wishes.look_again = true);
     }
 
     pub(super) fn set(&self, state: LinkState) {

@@ -1,16 +1,15 @@
-//! The session to the parent: which server, and when to move to another.
+//! The session to the parent. `wayfs-roam` decides which server it is, and when to move; this is its driver, and what can be said of it.
 
-mod choice;
-mod dialling;
+mod adopting;
+mod driver;
+mod known_servers;
 mod link;
-mod measuring;
 mod readmission;
 mod sampling;
-mod search_error;
-mod searching;
 mod status;
+mod tasks;
 mod throughput;
-mod watching;
+mod words;
 
 pub use link::{LinkSettings, ParentLink};
 pub use status::{CandidateStatus, LinkState, LinkStatus};

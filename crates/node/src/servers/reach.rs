@@ -9,7 +9,6 @@ use crate::volume::Volume;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
 use tracing::{debug, info};
 use wayfs_net::Endpoint;
 use wayfs_types::NodeId;
@@ -102,10 +101,4 @@ pub(crate) async fn look_around(volume: &Arc<Volume>, endpoint: &Endpoint, but_f
         note(&mut around, Some(joined));
     }
     around
-}
-
-/// The same, but not for longer than this.
-pub(crate) async fn look_around_within(volume: &Arc<Volume>, endpoint: &Endpoint, patience: Duration) {
-    // What was heard before the time was over is taken already.
-    let _ = timeout(patience, look_around(volume, endpoint, &[])).await;
 }
