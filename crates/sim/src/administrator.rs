@@ -95,6 +95,8 @@ impl World {
         self.note(|| format!("{node:?} is removed"));
         let home = self.hosts[0].replica.as_mut();
         if home.is_some_and(|home| home.revoke(now, wall, node, Held::Taken).is_ok()) {
+            let is_it = |index: &usize| self.hosts[*index].config.node == node;
+            self.removed.extend((0..self.hosts.len()).filter(is_it));
             self.end_command();
         }
     }

@@ -73,11 +73,19 @@ pub enum Branch {
     Fenced,
     /// Somebody was told that a quota is used up.
     QuotaUsed,
+    /// A client moved to a nearer server.
+    MovedNearer,
+    /// A client moved to the server that all of its site take.
+    MovedToShared,
+    /// A server refused a machine, and another took it.
+    RefusedElsewhere,
+    /// A machine that was offline by its user's will has a session again.
+    CameOnline,
 }
 
 impl Branch {
     /// Those that every long hunt must come by.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 35] = [
         Self::PushInterrupted,
         Self::PushRefused,
         Self::FileRead,
@@ -109,6 +117,10 @@ impl Branch {
         Self::Counted,
         Self::Fenced,
         Self::QuotaUsed,
+        Self::MovedNearer,
+        Self::MovedToShared,
+        Self::RefusedElsewhere,
+        Self::CameOnline,
     ];
 }
 
@@ -143,7 +155,11 @@ impl Branch {
             | Self::LockTaken
             | Self::LocksDelegated
             | Self::LockLost
-            | Self::Counted => None,
+            | Self::Counted
+            | Self::MovedNearer
+            | Self::MovedToShared
+            | Self::RefusedElsewhere
+            | Self::CameOnline => None,
         }
     }
 }

@@ -48,7 +48,7 @@ impl World {
                 self.hosts[index].skew = self.random.random_range(-100_000_000..100_000_000) * 1_000_000_000;
                 self.note(|| format!("the clock of host {index} is wrong"));
             }
-            _ => self.move_client(index),
+            _ => self.disturb_roaming(index),
         }
     }
 
@@ -325,18 +325,5 @@ impl World {
 
     fn slow_down(&mut self, is_struck: impl Fn(&Session) -> bool) {
         self.sessions.values_mut().filter(|session| is_struck(session)).for_each(|session| session.is_slow = true);
-    }
-
-    fn move_client(&mut self, index: usize) {
-        let host: &mut Host = &mut self.hosts[index];
-        if host.role() != Role::Client || host.parents.len() < 2 {
-            return;
-        }
-        host.parent_wanted = host.parents[self.random.random_range(0..host.parents.len())];
-        let wanted = host.parent_wanted;
-        self.note(|| format!("host {index} moves to host {wanted}"));
-        if let Some(peer) = self.hosts[index].parent_session {
-            self.end_session(peer, End::Child);
-        }
     }
 }

@@ -3,6 +3,7 @@
 use crate::disk::DiskHandle;
 use crate::locks::LockUse;
 use crate::sharing::Asked;
+use crate::world::Roaming;
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_proto::{Config, PeerId, Replica, Role};
 use wayfs_types::request::{Level, Outcome, Request, RequestId};
@@ -50,9 +51,18 @@ pub(crate) struct Host {
     pub(crate) asleep_until: Time,
     /// Nanoseconds by which its wall clock is off.
     pub(crate) skew: i64,
-    /// Hosts it may attach to, and which one it wants.
+    /// Hosts it may attach to.
     pub(crate) parents: Vec<usize>,
-    pub(crate) parent_wanted: usize,
+    /// The one that its user chose.
+    pub(crate) pinned: Option<usize>,
+    /// Whether its user wants a session.
+    pub(crate) is_online: bool,
+    /// How its process chooses a parent.
+    pub(crate) roaming: Option<Roaming>,
+    /// Moves from one parent to another since it was counted anew.
+    pub(crate) moves: usize,
+    /// When its last session began.
+    pub(crate) attached_at: Time,
     /// Its session upward, as it sees it.
     pub(crate) parent_session: Option<PeerId>,
     pub(crate) next_request: u64,
@@ -97,8 +107,12 @@ impl Host {
             is_unvouched: false,
             asleep_until: Time::ZERO,
             skew,
-            parent_wanted: parents.first().copied().unwrap_or(0),
             parents,
+            pinned: None,
+            is_online: true,
+            roaming: None,
+            moves: 0,
+            attached_at: Time::ZERO,
             parent_session: None,
             next_request: 1,
             waiting: BTreeMap::new(),
@@ -186,6 +200,7 @@ impl Host {
     /// All that dies with the process.
     pub(crate) fn forget_life(&mut self) {
         self.replica = None;
+        self.roaming = None;
         self.life += 1;
         self.parent_session = None;
         self.waiting.clear();

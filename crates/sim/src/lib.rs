@@ -20,12 +20,14 @@ mod history;
 mod host;
 mod locks;
 mod network;
+mod parents;
 mod plan;
 pub mod planted;
 mod run;
 mod sharing;
 mod shrink;
 mod tree_dump;
+mod users;
 mod workload;
 mod world;
 

@@ -17,6 +17,8 @@ use wayfs_types::Time;
 pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(15);
 /// First retransmission of a lost packet; doubles.
 const RETRANSMISSION_TIMEOUT: Duration = Duration::from_millis(200);
+/// Bytes of a packet that opens a connection.
+const PACKET_LEN: usize = 1200;
 
 /// Which end of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,9 +54,24 @@ pub(crate) struct Link {
     pub(crate) cut_since: Option<Time>,
 }
 
+/// A packet and its answer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RoundTrip {
+    /// What is measured: what came through.
+    pub(crate) rtt: Duration,
+    /// What it took with all that was lost.
+    pub(crate) took: Duration,
+}
+
+/// Settings of a line of some length. Jitter is a quarter of it.
+fn line(delay: Duration) -> DirectionConfig {
+    DirectionConfig { delay, jitter: delay / 4, ..DirectionConfig::default() }
+}
+
 impl Link {
-    pub(crate) fn new(config: &DirectionConfig, loss: f64) -> Self {
-        Self { directions: [Direction::new(config.clone()), Direction::new(config.clone())], loss, cut_since: None }
+    pub(crate) fn new(delay: Duration, loss: f64) -> Self {
+        let config = line(delay);
+        Self { directions: [Direction::new(config.clone()), Direction::new(config)], loss, cut_since: None }
     }
 
     pub(crate) fn delay(&self) -> Duration {
@@ -67,19 +84,41 @@ impl Link {
         self.cut_since = None;
     }
 
+    /// What lies ahead of the next frames takes so long, one way.
+    pub(crate) fn set_delay(&mut self, delay: Duration) {
+        let config = line(delay);
+        self.directions = [Direction::new(config.clone()), Direction::new(config)];
+    }
+
+    /// A packet goes to the parent, and its answer comes back.
+    pub(crate) fn round_trip(&mut self, now: Time, random: &mut ChaCha8Rng) -> RoundTrip {
+        let there = self.across(End::Child, now, PACKET_LEN, random);
+        let back = self.across(End::Parent, there, PACKET_LEN, random);
+        let rtt = back.since(now);
+        RoundTrip { rtt, took: rtt + self.repaired(random) + self.repaired(random) }
+    }
+
     /// When a frame is across, retransmissions included.
     fn arrival(&mut self, from: End, now: Time, len: usize, random: &mut ChaCha8Rng) -> Time {
-        let across = match self.directions[from.index()].send(now, len, random) {
+        self.across(from, now, len, random) + self.repaired(random)
+    }
+
+    /// When what is not lost is across.
+    fn across(&mut self, from: End, now: Time, len: usize, random: &mut ChaCha8Rng) -> Time {
+        match self.directions[from.index()].send(now, len, random) {
             Fate::Arrives(at) | Fate::ArrivesTwice(at, _) => at,
             Fate::Lost | Fate::Dropped => now + RETRANSMISSION_TIMEOUT,
-        };
-        let mut timeout = RETRANSMISSION_TIMEOUT;
-        let mut arrival = across;
+        }
+    }
+
+    /// How long retransmissions take.
+    fn repaired(&self, random: &mut ChaCha8Rng) -> Duration {
+        let (mut timeout, mut took) = (RETRANSMISSION_TIMEOUT, Duration::ZERO);
         while random.random_bool(self.loss) && timeout < IDLE_TIMEOUT {
-            arrival = arrival + timeout;
+            took += timeout;
             timeout *= 2;
         }
-        arrival
+        took
     }
 }
 

@@ -187,6 +187,8 @@ pub struct Plan {
     pub loss: f64,
     /// One-way delay of wide-area links.
     pub wide_delay: Duration,
+    /// Pause between two measurements of the servers that are not a client's parent.
+    pub measure_period: Duration,
     /// Chance that a store is too big to travel with its record.
     pub big: f64,
     /// Chance that a station sends contents ahead.
@@ -236,6 +238,7 @@ impl Plan {
             fault_every: (!calm).then(|| Duration::from_millis(random.random_range(500..8000))),
             loss: if random.random_bool(0.5) { 0.0 } else { random.random_range(0.0..0.2) },
             wide_delay: Duration::from_millis(random.random_range(0..200)),
+            measure_period: Duration::from_secs(ChaCha8Rng::seed_from_u64(seed ^ 0x70a3).random_range(2..=20)),
             big: random.random_range(0.0..0.8),
             propagate: random.random_range(0.0..1.0),
             // Drawn for itself: the rest of the seed is as without it.

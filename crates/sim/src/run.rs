@@ -3,7 +3,6 @@
 use crate::check::Violation;
 use crate::coverage::Coverage;
 use crate::host::{Expectation, Host, name};
-use crate::network::Link;
 use crate::plan::{Plan, Step};
 use crate::planted::Bug;
 use crate::tree_dump::TreeDump;
@@ -12,7 +11,6 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::sync::Arc;
 use std::time::Duration;
-use wayfs_link::DirectionConfig;
 use wayfs_proto::testing::ToyKey;
 use wayfs_proto::{Config, Replica, Role, Sharing};
 use wayfs_types::request::{Change, Request};
@@ -107,13 +105,15 @@ impl World {
             let origin = self.admit(index, admitted);
             let parents = if role == Role::Station { vec![0] } else { (0..=stations).collect() };
             let skew = self.random.random_range(-5_000_000_000..5_000_000_000);
-            let mut host = Host::new(config(&self.plan, role, origin, index), parents, skew);
-            host.parent_wanted = if role == Role::Station { 0 } else { self.random.random_range(0..=stations) };
+            let host = Host::new(config(&self.plan, role, origin, index), parents, skew);
             for parent in host.parents.clone() {
                 let link = self.new_link(role, parent);
                 self.links.insert((index, parent), link);
             }
             self.hosts.push(host);
+            if role == Role::Client {
+                self.hosts[index].pinned = self.drawn_pin(index, 0.3);
+            }
         }
         for index in 1..self.hosts.len() {
             self.start(index);
@@ -126,12 +126,6 @@ impl World {
         }
         self.plan_to_speak(0);
         self.after(Duration::from_secs(1), Event::Fault);
-    }
-
-    pub(crate) fn new_link(&mut self, role: Role, parent: usize) -> Link {
-        let near = role == Role::Client && parent != 0;
-        let delay = if near { Duration::from_micros(300) } else { self.plan.wide_delay };
-        Link::new(&DirectionConfig { delay, jitter: delay / 4, ..DirectionConfig::default() }, self.plan.loss)
     }
 
     fn admit(&mut self, index: usize, admitted: Admitted) -> OriginId {
@@ -160,6 +154,7 @@ impl World {
         for index in 0..self.hosts.len() {
             self.start(index);
         }
+        self.leave_all_to_machines();
         self.lift_quotas();
         self.healed_at = Some(self.now);
         self.note(|| "healed".to_string());
@@ -221,7 +216,7 @@ impl World {
         // A session that only its child still believes in is about to end.
         let whole = |peer| self.sessions.get(&peer).is_some_and(|session| session.alive == [true; 2]);
         let attached = host.role() == Role::Home || host.parent_session.is_some_and(whole);
-        attached && host.replica.as_ref().is_some_and(Replica::is_settled)
+        attached && self.stays_where_it_is(index) && host.replica.as_ref().is_some_and(Replica::is_settled)
     }
 
     fn unquiet(&self) -> String {
@@ -274,6 +269,7 @@ impl World {
         }
         self.check_order();
         self.check_all_is_safe();
+        self.check_parents();
         self.check_declared();
         self.check_nothing_met();
     }
@@ -349,11 +345,11 @@ impl World {
             other => return self.violate("a calm world makes a file", format!("host {writer} was answered {other:?}")),
         }
         let period = self.hosts[0].config.reconcile_period;
-        // Disks take up to 8 ms a sync and every hop syncs; jitter adds a quarter of the delay.
+        // Disks take up to 8 ms a sync and every hop syncs; jitter adds a quarter of the delay. The writer's line may be a long one.
         let gathered = (self.hosts[0].config.sync_gather + self.hosts[0].config.reconcile_gather) * 3;
         // The first record of a life goes behind one that skips numbers: where one at a time is under way, that is a round trip more.
         let alone = if self.plan.limits.in_flight == 1 { self.plan.wide_delay * 3 } else { Duration::ZERO };
-        let bound = gathered + period * 2 + self.plan.wide_delay * 3 + alone + Duration::from_millis(100);
+        let bound = gathered + period * 2 + self.plan.wide_delay * 4 + alone + Duration::from_millis(100);
         let end = self.now + bound;
         self.run_until(end);
         let stations: Vec<usize> = self.running().into_iter().filter(|index| !self.hosts[*index].is_client()).collect();

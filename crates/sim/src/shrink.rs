@@ -46,13 +46,14 @@ pub fn shrink(plan: Plan, runs_max: usize) -> Option<Shrunk> {
 }
 
 /// What makes a plan easier to read.
-const SIMPLER: [fn(&mut Plan); 8] = [
+const SIMPLER: [fn(&mut Plan); 9] = [
     |plan| plan.loss = 0.0,
     |plan| plan.limits = Limits::USUAL,
     |plan| plan.close_to_open = false,
     |plan| plan.exclusive = false,
     |plan| plan.disasters.clear(),
     |plan| plan.wide_delay = Duration::from_millis(10),
+    |plan| plan.measure_period = Duration::from_secs(20),
     |plan| plan.cache_chunks_max = None,
     |plan| plan.sweep_grace = Duration::from_secs(600),
 ];

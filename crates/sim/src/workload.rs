@@ -178,7 +178,7 @@ impl World {
     fn wait_safe(&mut self, index: usize) {
         let host = &self.hosts[index];
         let (Some(record), Some(session)) = (host.last_record, host.parent_session) else { return };
-        let station = host.parent_wanted;
+        let Some(station) = self.parent_believed_in(index) else { return };
         let expectation = Expectation::Level { record, level: Level::Safe, station, session };
         self.ask(index, Request::Wait { record: Some(record), until: Level::Safe }, expectation);
     }

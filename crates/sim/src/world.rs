@@ -3,9 +3,11 @@
 mod asking;
 mod event;
 mod outputs;
+mod roaming;
 mod sessions;
 
 pub(crate) use event::Event;
+pub(crate) use roaming::Roaming;
 
 use crate::administrator::Fences;
 use crate::check::Violation;
@@ -23,7 +25,7 @@ use event::Scheduled;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::rc::Rc;
 use std::time::Duration;
 use wayfs_proto::{AHEAD_MAX, Input, PeerId, Replica, Role};
@@ -58,6 +60,8 @@ pub(crate) struct World {
     pub(crate) counter: Counter,
     /// Members that were removed with a fence.
     pub(crate) fences: Fences,
+    /// Hosts that are no members any more.
+    pub(crate) removed: BTreeSet<usize>,
     /// Quotas were set at some time.
     pub(crate) has_quotas: bool,
     pub(crate) violations: Vec<Violation>,
@@ -101,6 +105,7 @@ impl World {
             makers: Makers::default(),
             counter: Counter::default(),
             fences: Fences::default(),
+            removed: BTreeSet::new(),
             has_quotas: false,
             violations: Vec::new(),
             trees: BTreeMap::new(),
@@ -205,7 +210,8 @@ impl World {
                     self.feed(host, Input::Tick);
                 }
             }
-            Event::Connect { host, life } => self.connect(host, life),
+            Event::Roaming { host, life, event } => self.roaming(host, life, event),
+            Event::GoOnline { host } => self.wish(host, |host| host.is_online = true),
             Event::Notice { session, end } => self.end_session(session, end),
             Event::CutCheck { link, since } => self.cut_check(link, since),
             Event::PushStep(push) => self.push_step(push),
@@ -267,7 +273,8 @@ impl World {
             Event::Deliver { session, from } => self.sessions.get(session)?.host(from.other()),
             Event::Synced { host, .. }
             | Event::Wake { host, .. }
-            | Event::Connect { host, .. }
+            | Event::Roaming { host, .. }
+            | Event::GoOnline { host }
             | Event::Propagate { host, .. }
             | Event::GivenBack { host, .. }
             | Event::Look { host, .. }
@@ -320,10 +327,8 @@ impl World {
             self.history.lose(index, before, 0, 0);
         }
         self.forget_what_was_lost(index);
-        let life = self.hosts[index].life;
         if self.hosts[index].role() != Role::Home {
-            let soon = self.millis(1, 300);
-            self.after(soon, Event::Connect { host: index, life });
+            self.begin_roaming(index);
         }
     }
 
@@ -353,8 +358,4 @@ impl World {
         self.note_taken_names(index);
         self.drain(index);
     }
-
-    // Sessions.
-
-    // Requests.
 }

@@ -4,6 +4,7 @@ use crate::contents::{Fetch, Push};
 use crate::disk::{Disk, SyncPoint};
 use crate::network::End;
 use wayfs_proto::PeerId;
+use wayfs_roam::DialId;
 use wayfs_types::{Content, Digest, FileId, NodeId, RecordId, Time};
 
 /// Something that happens to someone at some time.
@@ -25,10 +26,15 @@ pub(crate) enum Event {
         host: usize,
         life: u32,
     },
-    /// A child without a parent tries to get one.
-    Connect {
+    /// Something of how a host chooses a parent.
+    Roaming {
         host: usize,
         life: u32,
+        event: RoamingEvent,
+    },
+    /// A user goes online.
+    GoOnline {
+        host: usize,
     },
     /// An end notices that its session is dead.
     Notice {
@@ -123,6 +129,17 @@ pub(crate) enum Event {
     Reconnect {
         link: (usize, usize),
     },
+}
+
+/// What happens to a host that chooses a parent.
+#[derive(Debug, Clone)]
+pub(crate) enum RoamingEvent {
+    /// What its machine asked for is done.
+    Done(wayfs_roam::Input),
+    /// The machine's timer.
+    Wake,
+    /// A server answers a greeting.
+    Greeted(DialId),
 }
 
 /// The queue's entry: time, order of arrival, event.

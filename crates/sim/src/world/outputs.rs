@@ -159,7 +159,6 @@ impl World {
             let line = format!("host {index} disconnected {peer:?}: {reason}");
             self.violations.push(Violation::new("honest peers get along", line));
         }
-        self.leave_unknown(peer, reason);
         let Some(session) = self.sessions.get(&peer) else { return };
         let end = if session.child == index { End::Child } else { End::Parent };
         self.after(Duration::ZERO, Event::Notice { session: peer, end });

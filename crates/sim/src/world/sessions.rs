@@ -5,44 +5,33 @@ use crate::network::{End, IDLE_TIMEOUT, Session};
 use bytes::Bytes;
 use rand::Rng;
 use std::time::Duration;
-use wayfs_proto::{Input, Neighbour, PeerId, Role};
+use wayfs_proto::{Input, PeerId};
 use wayfs_types::{OriginId, Time};
 
 impl World {
-    pub(super) fn connect(&mut self, child: usize, life: u32) {
-        let host = &self.hosts[child];
-        if host.life != life || host.replica.is_none() {
-            return;
-        }
-        if host.parent_session.is_some() {
-            return;
-        }
-        let parent = host.parent_wanted;
-        let link = &self.links[&(child, parent)];
-        let awake = self.hosts[parent].asleep_until <= self.now;
-        if link.cut_since.is_some() || self.hosts[parent].replica.is_none() || !awake {
-            let later = self.millis(100, 2000);
-            if self.hosts[child].parents.len() > 1 && self.random.random_bool(0.3) {
-                let parents = &self.hosts[child].parents;
-                let other = parents[self.random.random_range(0..parents.len())];
-                self.hosts[child].parent_wanted = other;
-            }
-            return self.after(later, Event::Connect { host: child, life });
-        }
+    /// A session begins, as both ends see it.
+    pub(super) fn open_session(&mut self, child: usize, parent: usize) -> PeerId {
         let peer = PeerId(self.next_peer);
         self.next_peer += 1;
         self.sessions.insert(peer, Session::new(peer, child, parent, self.now));
         self.hosts[child].parent_session = Some(peer);
-        let origin = self.hosts[child].config.origin;
-        if parent == 0 {
-            self.admit_again(child, origin);
+        peer
+    }
+
+    /// A child has another session in place of this one: its parent learns that, or finds that out.
+    pub(super) fn replace_session(&mut self, peer: PeerId) {
+        let Some(session) = self.sessions.get_mut(&peer) else { return };
+        session.alive[End::Child.index()] = false;
+        let child = session.child;
+        if session.alive == [false; 2] {
+            self.sessions.remove(&peer);
+        } else {
+            let was_left = self.random.random_bool(0.5);
+            self.sessions.entry(peer).and_modify(|session| session.was_left = was_left);
+            let later = self.millis(1, IDLE_TIMEOUT.as_millis() as u64);
+            self.after(later, Event::Notice { session: peer, end: End::Parent });
         }
-        let neighbour = match self.hosts[child].role() {
-            Role::Client => Neighbour::ChildClient { origin },
-            Role::Station | Role::Home => Neighbour::ChildStation { origin },
-        };
-        self.feed(parent, Input::PeerUp { peer, neighbour });
-        self.feed(child, Input::PeerUp { peer, neighbour: Neighbour::Parent });
+        self.hosts[child].pushing.clear();
     }
 
     /// What a home's driver does with a member that names an origin which the home does not know.
@@ -53,15 +42,6 @@ impl World {
         let done = home.admit_again(now, wall, node, origin, shown);
         if done.is_ok_and(|done| done) {
             self.note(|| format!("host {child} has origin {origin} again"));
-        }
-    }
-
-    /// A client that a server does not know goes to another, at last to the home.
-    pub(super) fn leave_unknown(&mut self, peer: PeerId, reason: &str) {
-        let Some(session) = self.sessions.get(&peer) else { return };
-        let child = session.child;
-        if reason.contains("its origin is not known here") && self.hosts[child].is_client() {
-            self.hosts[child].parent_wanted = 0;
         }
     }
 
@@ -117,8 +97,6 @@ impl World {
         if end == End::Child && self.hosts[child].parent_session == Some(peer) {
             self.hosts[child].parent_session = None;
             self.hosts[child].pushing.clear();
-            let (later, life) = (self.millis(10, 1000), self.hosts[child].life);
-            self.after(later, Event::Connect { host: child, life });
         }
         if other_alive && end == End::Child && self.hosts[child].replica.is_some() && self.random.random_bool(0.5) {
             self.sessions.entry(peer).and_modify(|session| session.was_left = true);
@@ -129,6 +107,9 @@ impl World {
         }
         let is_told = end == End::Parent && was_left;
         self.feed(host, if is_told { Input::PeerLeft { peer } } else { Input::PeerDown { peer } });
+        if end == End::Child && self.hosts[child].parent_session.is_none() {
+            self.session_lost(child);
+        }
     }
 
     pub(super) fn cut_check(&mut self, link: (usize, usize), since: Time) {
