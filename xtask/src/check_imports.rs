@@ -1,4 +1,4 @@
-//! `check-imports`: crates import lower floors only, and floors 0 and 1 and `proto` know no input or output.
+//! `check-imports`: crates import lower floors only, and floors 0 and 1, `proto` and `transfer` know no input or output.
 //!
 //! The manifests are the truth: what a manifest does not list cannot be imported.
 
@@ -18,6 +18,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("wayfs-tcp", 1),
     ("wayfs-hop", 1),
     ("wayfs-proto", 2),
+    ("wayfs-transfer", 2),
     ("wayfs-store", 2),
     ("wayfs-net", 2),
     ("wayfs-fuse", 2),
@@ -46,6 +47,7 @@ const PURE: &[&str] = &[
     "wayfs-tcp",
     "wayfs-hop",
     "wayfs-proto",
+    "wayfs-transfer",
 ];
 
 /// Pure libraries: data structures, codecs, arithmetic. `tracing` does nothing by itself: who listens to it does.

@@ -71,13 +71,7 @@ impl Effect {
 }
 
 /// A content that the engine wants at the parent.
-#[derive(Debug, Clone)]
-pub(crate) struct PushOrder {
-    pub(crate) peer: PeerId,
-    pub(crate) file: FileId,
-    pub(crate) version: RecordId,
-    pub(crate) content: Content,
-}
+pub(crate) type PushOrder = wayfs_transfer::Order<PeerId>;
 
 /// What the engine asked for that has queues of its own.
 #[derive(Default)]

@@ -405,9 +405,7 @@ impl Volume {
         if let Some(wake) = orders.wake {
             self.timer.arm(wake);
         }
-        for order in orders.pushes {
-            self.uploads.add(&self.me, &self.settings.runtime, order);
-        }
+        self.upload(orders.pushes);
         if !orders.seeks.is_empty() {
             self.look_for_all(orders.seeks);
         }
