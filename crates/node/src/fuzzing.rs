@@ -1,12 +1,13 @@
 //! What a peer says first on a stream, the chunks that it sends, what it says of the servers, and small files, for the fuzzer.
 
 use crate::contents::message::{Ask, Form, Reply, encode};
-use crate::contents::{History, Path, Piece, pack_difference, unpack_chunk};
+use crate::contents::{History, Path, pack_difference, unpack_chunk};
 use crate::handshake::{self, REPLY_LEN_MAX as LEN_MAX};
 use crate::scrub::ScrubPosition;
 use crate::servers::{Directory, Have, News, Place, SERVERS_MAX, ServerKind, ServerList, Signed};
 use std::net::IpAddr;
 use wayfs_net::NodeIdentity;
+use wayfs_transfer::Piece;
 use wayfs_types::{Digest, VolumeId};
 
 /// Reads bytes as each message that begins a stream; what decodes is encoded and read to the same.

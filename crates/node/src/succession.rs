@@ -1,9 +1,10 @@
 //! A station that takes the place of its home: what its driver knows and the engine does not, namely which contents lie here.
 
-use crate::contents::{CallOff, Piece, Walk, walk};
+use crate::contents::{CallOff, Walk, walk};
 use crate::volume::Volume;
 use std::sync::Arc;
 use wayfs_proto::{Input, Prospect, Role, Succession};
+use wayfs_transfer::Piece;
 use wayfs_types::{FileId, StorageError};
 
 /// Files looked at in one step.

@@ -5,9 +5,10 @@
 //! nobody can have the bytes either: the parent waits for them, and nothing later of this replica counts as safe until the
 //! file is written again or removed. That must not happen without a word.
 
-use crate::contents::{CallOff, Piece, Walk, walk};
+use crate::contents::{CallOff, Walk, walk};
 use crate::volume::Volume;
 use tracing::error;
+use wayfs_transfer::Piece;
 use wayfs_types::{FileId, StorageError};
 
 /// Files named in the log at a start; a disk that lost more than these lost them all.

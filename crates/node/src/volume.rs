@@ -43,8 +43,6 @@ use wayfs_types::{FileId, FsError, Life, OriginId, RecordId, Seal, StorageError,
 /// Chunks of at most 1 MiB, and as many bytes of bases, that all neighbours together may have in memory here; one more
 /// waits its turn.
 pub(crate) const BODIES_MAX: usize = 96;
-/// Chunks of contents of several that are on their way to the parent at once: what the longest lines have under way.
-pub(crate) const CHUNKS_UP_MAX: usize = 64;
 /// A full cache is in so many segments, if they are not below [`SEGMENT_MIN`].
 const SEGMENTS_MIN: u64 = 32;
 /// Bytes of the smallest segments: two of the largest chunks.
@@ -143,7 +141,7 @@ impl Volume {
             directory,
             scrubber: Arc::new(Scrubber::new(ScrubPosition::load(&settings.directory))),
             bodies: Semaphore::new(BODIES_MAX),
-            chunks_up: Semaphore::new(CHUNKS_UP_MAX),
+            chunks_up: Semaphore::new(wayfs_transfer::push::CHUNKS_MAX),
             metrics: Arc::default(),
             disk_room,
             pressure,

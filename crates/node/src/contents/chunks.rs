@@ -1,7 +1,6 @@
 //! The local chunks of a volume, guarded against the sweep.
 
 use super::passing::Passing;
-use super::presence::Piece;
 use super::protection::{Protection, Tree, Whence};
 use super::recent::Recent;
 use super::room::WritersRoom;
@@ -12,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 use wayfs_content::ChunkSink;
 use wayfs_store::{ChunkError, ChunkStats, ChunkStore};
+use wayfs_transfer::Piece;
 use wayfs_types::{Content, Digest, StorageError};
 
 /// Room on the disk beside a chunk itself: its header, a summary, a mark of removal.

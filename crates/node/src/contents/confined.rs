@@ -3,13 +3,13 @@
 //! Whoever knows the name of a chunk could ask for it under any file. So of such a member each chunk is looked for in
 //! the tree of the file that it names, from the top down, and what was found on the way is remembered for the session.
 
-use super::presence::Piece;
 use super::want::Want;
 use crate::volume::Volume;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use wayfs_proto::{Neighbour, PeerId};
+use wayfs_transfer::Piece;
 use wayfs_types::{Content, Digest};
 
 /// Names of chunks remembered for a session; then it begins anew.

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use wayfs_content::CHUNK_AVG;
 use wayfs_proto::PeerId;
+use wayfs_transfer::Piece;
 use wayfs_types::{Content, Digest, FileId, RecordId};
 
 /// Chunks of a content whose names are gathered before they are fetched.
@@ -150,7 +151,7 @@ impl Volume {
         patience: Duration,
         step: impl Fn(u64),
     ) -> Result<(), FetchError> {
-        let Some(top) = super::Piece::top(content) else { return Ok(()) };
+        let Some(top) = Piece::top(content) else { return Ok(()) };
         let mut level = vec![top];
         while let Some(first) = level.first() {
             let is_chunks = first.level == 0;

@@ -1,9 +1,10 @@
 //! Looks whether contents that the parent named are here already.
 
-use super::presence::{CallOff, Piece, Presence, presence};
+use super::presence::{CallOff, presence};
 use crate::volume::Volume;
 use std::sync::Weak;
 use wayfs_proto::Input;
+use wayfs_transfer::{Piece, Presence};
 use wayfs_types::{Content, RecordId};
 
 impl Volume {

@@ -1,16 +1,14 @@
 //! The headers of content requests and their replies; `docs/format/content-stream.md` draws them.
 
 use super::history::Before;
-use super::presence::{Piece, Presence};
 use crate::servers::{Have, News};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use wayfs_transfer::{PIECES_MAX, Piece, Presence};
 use wayfs_types::{Content, Digest, FileId, OriginId, RecordId};
 
 /// First byte of every header.
 const VERSION: u8 = 5;
-/// Most pieces in one [`Ask::Presence`] and most digests in one [`Reply::Missing`].
-pub(crate) const PIECES_MAX: usize = 1024;
 /// Most members in one [`Ask::Labels`].
 pub(crate) const LABELS_MAX: usize = 1024;
 /// Most chunks that a question names as bases.

@@ -45,7 +45,7 @@ pub(crate) use fetch::Fetches;
 pub(crate) use former::Former;
 pub(crate) use history::History;
 pub(crate) use news::News;
-pub(crate) use presence::{CallOff, Piece, Walk, walk};
+pub(crate) use presence::{CallOff, Walk, walk};
 pub(crate) use protection::{Named, Shortage};
 pub(crate) use sent::Sent;
 pub(crate) use uploads::Uploads;

@@ -1,64 +1,15 @@
 //! How much of a content is in the local chunk store.
 
 use super::chunks::Contents;
-use super::message::PIECES_MAX;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use wayfs_content::list_node::Expected;
-use wayfs_content::{CHUNK_MAX, DEPTH_MAX, ListNode};
+use wayfs_transfer::{PIECES_MAX, Piece, Presence};
 use wayfs_types::{Content, Digest};
 
 /// Most list nodes of one tree that a walk looks at: a file of 2^38 bytes at the least, in its smallest chunks, and 80 MB of
 /// memory for the walk.
 const NODES_MAX: usize = 1 << 20;
-
-/// A chunk or a list node, and where it stands in its file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub(crate) struct Piece {
-    pub(crate) digest: Digest,
-    /// Levels above the chunks.
-    pub(crate) level: u8,
-    /// Bytes of the file under it.
-    pub(crate) len: u64,
-}
-
-impl Piece {
-    /// The top of a content; none if it is inline.
-    pub(crate) fn top(content: &Content) -> Option<Self> {
-        match content {
-            Content::Inline(_) => None,
-            Content::Tree { size, root, depth, .. } => Some(Self { digest: *root, level: *depth, len: *size }),
-        }
-    }
-
-    pub(crate) fn is_well_formed(&self) -> bool {
-        self.level <= DEPTH_MAX && self.len > 0 && (self.level > 0 || self.len <= CHUNK_MAX as u64)
-    }
-
-    fn expected(&self) -> Expected {
-        Expected { digest: self.digest, level: self.level, len: self.len }
-    }
-
-    /// The pieces below a list node, from its bytes; `None` if they make no sense there.
-    pub(crate) fn children(&self, bytes: &[u8]) -> Option<Vec<Self>> {
-        let level = self.level.checked_sub(1)?;
-        let node = ListNode::parse(bytes, self.expected()).ok()?;
-        Some(node.entries.iter().map(|entry| Self { digest: entry.digest, level, len: entry.len }).collect())
-    }
-}
-
-/// How much of a piece is here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Presence {
-    /// All of it, down to the chunks.
-    Complete,
-    /// Its list node, but not all below.
-    Partial,
-    /// Not even that.
-    Absent,
-}
 
 /// What a walk over a tree found.
 pub(crate) enum Walk {

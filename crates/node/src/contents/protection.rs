@@ -9,9 +9,9 @@
 //! it and looks again before it relies on ours. What was made here stays until a record names it, as long as it is
 //! in the making, and a minute beyond.
 
-use super::presence::Piece;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
+use wayfs_transfer::Piece;
 use wayfs_types::{Digest, Top};
 
 /// Most chunks protected one by one; past it those go that are older than half the grace, and where there are none, all chunks are

@@ -1,31 +1,22 @@
-//! Bringing one content to the parent: only what lacks there travels.
+//! Bringing one content to the parent: [`wayfs_transfer::push`] decides what travels, and this asks, reads, packs and sends.
 
 use super::bases::Packed;
-use super::message::{self, Ask, Form, PIECES_MAX, Reply};
-use super::presence::{Piece, Presence};
-use super::sent;
+use super::message::{self, Ask, Form, Reply};
+use crate::clock;
 use crate::contents::ContentsError;
 use crate::core::PushOrder;
 use crate::session::Session;
-use crate::volume::{CHUNKS_UP_MAX, Volume};
+use crate::volume::Volume;
 use bytes::Bytes;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 use tracing::debug;
-use wayfs_content::CHUNK_AVG;
 use wayfs_net::{Connection, Priority, RequestError};
-use wayfs_proto::{Input, Role};
+use wayfs_proto::{Input as EngineInput, Role};
+use wayfs_transfer::Piece;
+use wayfs_transfer::push::{Failure, Input, Output, Push};
 use wayfs_types::Digest;
 
-/// Largest content that is sent without asking first, as one request.
-const WHOLE_LEN_MAX: u64 = wayfs_content::CHUNK_MAX as u64;
-/// Fewest chunks of one content under way at once.
-const CHUNKS_MIN: usize = 8;
-/// Congestion windows' worth of them: while the transport may send, it never waits for the answer to a chunk.
-const WINDOWS: u64 = 2;
-/// Rounds of "complete?" and "these lack": more mean that the parent loses what it takes.
-const ROUNDS_MAX: usize = 8;
 /// Longest answer body: none is expected.
 const ANSWER_BODY_MAX: usize = 0;
 
@@ -48,154 +39,130 @@ pub(crate) enum PushError {
 
 /// Sends what the parent lacks and returns when all is durable there.
 pub(crate) async fn push(volume: &Arc<Volume>, session: &Session, order: &PushOrder) -> Result<(), PushError> {
-    let Some(top) = Piece::top(&order.content) else { return Ok(()) };
-    if top.level == 0 && top.len <= WHOLE_LEN_MAX {
-        push_whole(volume, session, order, top).await?;
-    } else {
-        push_tree(volume, session, order, top).await?;
-    }
+    let push = Push::new(clock::now(), &order.content, congestion_window(session));
+    let driver = Driver { volume, session, order, push, sending: JoinSet::new(), error: None };
+    driver.run().await?;
     volume.note_version(session, order.file, &order.content);
     Ok(())
 }
 
-async fn push_tree(volume: &Arc<Volume>, session: &Session, order: &PushOrder, top: Piece) -> Result<(), PushError> {
-    let connection = &session.connection;
-    let mut wanted = vec![top];
-    for _ in 0..ROUNDS_MAX {
-        let sent = volume.sent.begin(order.version);
-        send_missing(volume, session, order, wanted, &sent).await?;
-        let (file, version, content) = (order.file, order.version, order.content.clone());
-        match ask(connection, &Ask::Complete { file, version, content }).await? {
-            Reply::Durable => return Ok(()),
-            Reply::Missing(_) => wanted = vec![top],
-            other => return Err(refusal(other)),
-        }
-    }
-    Err(PushError::Refused("it asks for the same chunks again and again".into()))
-}
-
-async fn push_whole(volume: &Arc<Volume>, session: &Session, order: &PushOrder, top: Piece) -> Result<(), PushError> {
-    let chunk = match volume.contents.read(top.digest).await {
-        Ok(chunk) => chunk,
-        Err(lost @ (ContentsError::Missing(_) | ContentsError::Damaged(_))) => {
-            return complete_without(&session.connection, order, lost).await;
-        }
-        Err(error) => return Err(error.into()),
-    };
-    let (file, version) = (order.file, order.version);
-    let ask = |form, bases| Ask::TakeWhole { file, version, content: order.content.clone(), form, bases };
-    match upload_chunk(volume, session, order, (top.digest, chunk), ask).await? {
-        Reply::Durable => Ok(()),
-        other => Err(refusal(other)),
-    }
-}
-
-/// Our copy is lost: perhaps the parent has the same bytes from elsewhere.
-async fn complete_without(connection: &Connection, order: &PushOrder, lost: ContentsError) -> Result<(), PushError> {
-    let (file, version, content) = (order.file, order.version, order.content.clone());
-    match ask(connection, &Ask::Complete { file, version, content }).await? {
-        Reply::Durable => Ok(()),
-        Reply::Missing(_) => Err(lost.into()),
-        other => Err(refusal(other)),
-    }
-}
-
-/// Walks down the tree, level by level, below nodes that the parent has not complete, and sends what lacks.
-async fn send_missing(
-    volume: &Arc<Volume>,
-    session: &Session,
-    order: &PushOrder,
-    tops: Vec<Piece>,
-    sent: &sent::Sending<'_>,
-) -> Result<(), PushError> {
-    let mut level = tops;
-    let mut sending = Sending { volume, session, order, tasks: JoinSet::new() };
-    while !level.is_empty() {
-        let mut below = Vec::new();
-        let mut seen = BTreeSet::new();
-        level.retain(|piece| seen.insert(piece.digest));
-        for pieces in level.chunks(PIECES_MAX) {
-            let states = presence(&session.connection, pieces).await?;
-            for (piece, state) in pieces.iter().zip(states) {
-                if state == Presence::Complete || (state == Presence::Partial && piece.level == 0) {
-                    tell_sent(volume, order, sent.add(piece.len));
-                    continue;
-                }
-                if piece.level > 0 {
-                    let node = volume.contents.read(piece.digest).await?;
-                    let children = piece.children(&node);
-                    below.extend(children.ok_or(ContentsError::Damaged(piece.digest))?);
-                }
-                if state == Presence::Absent {
-                    let counted = if piece.level == 0 { piece.len } else { 0 };
-                    sending.send(piece.digest, counted, sent).await?;
-                }
-            }
-        }
-        level = below;
-    }
-    sending.finish(sent).await
-}
-
-/// A station tells how much of a push has gone, for its writer to see.
-fn tell_sent(volume: &Volume, order: &PushOrder, bytes: Option<u64>) {
-    if let Some(bytes) = bytes
-        && volume.role() == Role::Station
-    {
-        volume.step(Input::Sent { version: order.version, bytes });
-    }
-}
-
-async fn presence(connection: &Connection, pieces: &[Piece]) -> Result<Vec<Presence>, PushError> {
-    match ask(connection, &Ask::Presence { pieces: pieces.to_vec() }).await? {
-        Reply::Presence(states) if states.len() == pieces.len() => Ok(states),
-        other => Err(refusal(other)),
-    }
-}
-
-/// Chunks under way.
-struct Sending<'a> {
+/// A push, its chunks under way, and what went wrong.
+struct Driver<'a> {
     volume: &'a Arc<Volume>,
     session: &'a Session,
     order: &'a PushOrder,
-    /// Each ends with the bytes of the file that it brought.
-    tasks: JoinSet<Result<u64, PushError>>,
+    push: Push,
+    sending: JoinSet<Result<Digest, PushError>>,
+    error: Option<PushError>,
 }
 
-impl Sending<'_> {
-    async fn send(&mut self, digest: Digest, counted: u64, sent: &sent::Sending<'_>) -> Result<(), PushError> {
-        while self.tasks.len() >= chunks_at_once(self.session.connection.stats().congestion_window) {
-            self.join_one(sent).await?;
-        }
-        let (volume, session, order) = (Arc::clone(self.volume), self.session.clone(), self.order.clone());
-        self.tasks.spawn(async move { send_chunk(&volume, &session, &order, digest).await.map(|()| counted) });
-        Ok(())
-    }
-
-    async fn join_one(&mut self, sent: &sent::Sending<'_>) -> Result<(), PushError> {
-        match self.tasks.join_next().await {
-            Some(Ok(result)) => {
-                let bytes = result?;
-                tell_sent(self.volume, self.order, sent.add(bytes));
-                Ok(())
+impl Driver<'_> {
+    async fn run(mut self) -> Result<(), PushError> {
+        let showing = Piece::top(&self.order.content).filter(|top| top.level > 0);
+        let shown = showing.map(|_| self.volume.sent.begin(self.order.version));
+        loop {
+            let input = match self.push.poll_output() {
+                Some(Output::Done) => return Ok(()),
+                Some(Output::Failed(failure)) => return Err(self.error.take().unwrap_or_else(|| error_of(failure))),
+                Some(Output::Send(digest)) => {
+                    self.send(digest);
+                    continue;
+                }
+                Some(Output::Sent(bytes)) => {
+                    self.tell_sent(bytes);
+                    continue;
+                }
+                Some(Output::AskPresence(pieces)) => self.ask_presence(pieces).await,
+                Some(Output::ReadNode(piece)) => self.read_node(piece).await,
+                Some(Output::SendWhole(digest)) => self.send_whole(digest).await,
+                Some(Output::AskComplete) => self.ask_complete().await,
+                None => self.next_taken().await,
+            };
+            let input = input.unwrap_or_else(|error| self.input_of(error));
+            self.push.handle(clock::now(), input);
+            if let Some(shown) = &shown {
+                shown.note(self.push.sent_bytes());
             }
-            Some(Err(error)) => Err(PushError::Refused(format!("a task of the push ended: {error}"))),
-            None => Ok(()),
         }
     }
 
-    async fn finish(mut self, sent: &sent::Sending<'_>) -> Result<(), PushError> {
-        while !self.tasks.is_empty() {
-            self.join_one(sent).await?;
+    /// What the push is told of a failure. Why it failed is kept for whoever began it.
+    fn input_of(&mut self, error: PushError) -> Input {
+        let input = match error {
+            PushError::Local(ContentsError::Missing(digest) | ContentsError::Damaged(digest)) => Input::Lost(digest),
+            PushError::Local(_) | PushError::Session(_) | PushError::NoSpace | PushError::Refused(_) => Input::Failed,
+        };
+        self.error = Some(error);
+        input
+    }
+
+    fn send(&mut self, digest: Digest) {
+        let (volume, session, order) = (Arc::clone(self.volume), self.session.clone(), self.order.clone());
+        self.sending.spawn(async move { send_chunk(&volume, &session, &order, digest).await.map(|()| digest) });
+    }
+
+    async fn next_taken(&mut self) -> Result<Input, PushError> {
+        let joined = self.sending.join_next().await.expect("a push waits for what it has under way");
+        let ended = |error| PushError::Refused(format!("a task of the push ended: {error}"));
+        let digest = joined.map_err(ended)??;
+        self.push.handle(clock::now(), Input::Window(congestion_window(self.session)));
+        Ok(Input::Taken(digest))
+    }
+
+    async fn ask_presence(&self, pieces: Vec<Piece>) -> Result<Input, PushError> {
+        let asked = pieces.len();
+        match ask(&self.session.connection, &Ask::Presence { pieces }).await? {
+            Reply::Presence(states) if states.len() == asked => Ok(Input::Presence(states)),
+            other => Err(refusal(other)),
         }
-        Ok(())
+    }
+
+    async fn read_node(&self, piece: Piece) -> Result<Input, PushError> {
+        let node = self.volume.contents.read(piece.digest).await?;
+        let children = piece.children(&node).ok_or(ContentsError::Damaged(piece.digest))?;
+        Ok(Input::Node(children))
+    }
+
+    async fn send_whole(&self, digest: Digest) -> Result<Input, PushError> {
+        let Self { volume, session, order, .. } = *self;
+        let chunk = volume.contents.read(digest).await?;
+        let (file, version) = (order.file, order.version);
+        let ask = |form, bases| Ask::TakeWhole { file, version, content: order.content.clone(), form, bases };
+        match upload_chunk(volume, session, order, (digest, chunk), ask).await? {
+            Reply::Durable => Ok(Input::Durable),
+            other => Err(refusal(other)),
+        }
+    }
+
+    async fn ask_complete(&self) -> Result<Input, PushError> {
+        let (file, version, content) = (self.order.file, self.order.version, self.order.content.clone());
+        match ask(&self.session.connection, &Ask::Complete { file, version, content }).await? {
+            Reply::Durable => Ok(Input::Durable),
+            Reply::Missing(_) => Ok(Input::Missing),
+            other => Err(refusal(other)),
+        }
+    }
+
+    /// A station tells how much of a push has gone, for its writer to see.
+    fn tell_sent(&self, bytes: u64) {
+        if self.volume.role() == Role::Station {
+            self.volume.step(EngineInput::Sent { version: self.order.version, bytes });
+        }
     }
 }
 
-/// Chunks under way, by the bytes that the transport may have in flight.
-fn chunks_at_once(congestion_window: u64) -> usize {
-    let chunks = congestion_window.saturating_mul(WINDOWS) / CHUNK_AVG as u64;
-    usize::try_from(chunks).unwrap_or(usize::MAX).clamp(CHUNKS_MIN, CHUNKS_UP_MAX)
+/// Bytes that the transport may have in flight.
+fn congestion_window(session: &Session) -> u64 {
+    session.connection.stats().congestion_window
+}
+
+/// A failure of which nobody but the push knows.
+fn error_of(failure: Failure) -> PushError {
+    match failure {
+        Failure::Lost(digest) => ContentsError::Missing(digest).into(),
+        Failure::TakesInVain => PushError::Refused("it asks for the same chunks again and again".into()),
+        Failure::Reported => PushError::Refused("the push failed".into()),
+    }
 }
 
 async fn send_chunk(
@@ -301,17 +268,5 @@ fn name(reply: &Reply) -> &'static str {
         Reply::Servers { .. } => "servers",
         Reply::Labels(_) => "labels",
         Reply::BaseGone => "base gone",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_push_has_under_way_what_the_transport_may_send_and_its_answers() {
-        assert_eq!(chunks_at_once(12_000), 8, "a thin line");
-        assert_eq!(chunks_at_once(4 << 20), 32, "300 Mb/s, 100 ms");
-        assert_eq!(chunks_at_once(1 << 40), CHUNKS_UP_MAX);
     }
 }

@@ -3,7 +3,6 @@
 //! Every chunk of a content is read. What is damaged or gone is fetched anew from whoever has it; what nobody has is said
 //! to the engine, which asks on.
 
-use super::presence::Piece;
 use super::want::{FetchError, Want};
 use crate::contents::ContentsError;
 use crate::volume::Volume;
@@ -13,6 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tracing::{debug, info};
 use wayfs_proto::{GivenUp, Input, Role};
+use wayfs_transfer::Piece;
 use wayfs_types::{Content, Digest, FileId, RecordId};
 
 /// So long is waited for one chunk from others.

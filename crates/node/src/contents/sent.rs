@@ -2,38 +2,27 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 use wayfs_types::RecordId;
 
-/// Time between two words about one push.
-const TELL_PERIOD: Duration = Duration::from_secs(1);
-
-/// Versions being pushed. A leaf in the order of locks; as many as there are pushes at once.
+/// Versions being pushed, and their bytes that are there. A leaf in the order of locks; as many as there are pushes at once.
 #[derive(Debug, Default)]
 pub(crate) struct Sent {
-    bytes: Mutex<BTreeMap<RecordId, Count>>,
-}
-
-/// Of one push.
-#[derive(Debug)]
-struct Count {
-    bytes: u64,
-    told: Instant,
+    bytes: Mutex<BTreeMap<RecordId, u64>>,
 }
 
 impl Sent {
-    /// A push begins, or looks anew at what lacks; forgotten when the result is dropped.
+    /// A push begins; forgotten when the result is dropped.
     pub(crate) fn begin(&self, version: RecordId) -> Sending<'_> {
-        self.lock().insert(version, Count { bytes: 0, told: Instant::now() });
+        self.lock().insert(version, 0);
         Sending { sent: self, version }
     }
 
     /// Bytes of a version that the parent has, as far as its push found out. Zero if none is under way.
     pub(crate) fn of(&self, version: RecordId) -> u64 {
-        self.lock().get(&version).map_or(0, |count| count.bytes)
+        self.lock().get(&version).copied().unwrap_or(0)
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<RecordId, Count>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<RecordId, u64>> {
         self.bytes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -45,16 +34,9 @@ pub(crate) struct Sending<'a> {
 }
 
 impl Sending<'_> {
-    /// The parent has so many bytes more. Answers how many in all, when it is time to tell those who look.
-    pub(crate) fn add(&self, bytes: u64) -> Option<u64> {
-        let mut counts = self.sent.lock();
-        let count = counts.get_mut(&self.version)?;
-        count.bytes += bytes;
-        if count.told.elapsed() < TELL_PERIOD {
-            return None;
-        }
-        count.told = Instant::now();
-        Some(count.bytes)
+    /// The parent has so many bytes.
+    pub(crate) fn note(&self, bytes: u64) {
+        self.sent.lock().insert(self.version, bytes);
     }
 }
 
@@ -73,8 +55,8 @@ mod tests {
         let sent = Sent::default();
         let version = RecordId::GENESIS;
         let sending = sent.begin(version);
-        sending.add(7);
-        sending.add(3);
+        sending.note(7);
+        sending.note(10);
         assert_eq!(sent.of(version), 10);
         drop(sending);
         assert_eq!(sent.of(version), 0);

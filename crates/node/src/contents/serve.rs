@@ -10,7 +10,7 @@ use super::confined;
 use super::fetch::Until;
 use super::message::{self, Ask, Form, Reply};
 use super::patience::Wait;
-use super::presence::{self, CallOff, Piece, Presence, Walk};
+use super::presence::{self, CallOff, Walk};
 use super::recent::RECENT_LEN_MAX;
 use super::want::{FetchError, Want};
 use crate::contents::ContentsError;
@@ -27,6 +27,7 @@ use tracing::debug;
 use wayfs_content::CHUNK_MAX;
 use wayfs_net::{IncomingRequest, RecvBody, RequestError, Responder};
 use wayfs_proto::{Input, Neighbour, PeerId};
+use wayfs_transfer::{Piece, Presence};
 use wayfs_types::{Content, Digest, FileId, OriginId, RecordId};
 
 /// Longest silence that a neighbour may make us bear for a chunk.

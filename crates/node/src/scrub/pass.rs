@@ -2,7 +2,7 @@
 
 use super::position::{ScrubCounts, ScrubPosition};
 use super::scrubber::ScrubError;
-use crate::contents::{ContentsError, FetchError, Piece, Want};
+use crate::contents::{ContentsError, FetchError, Want};
 use crate::core::LiveReplica;
 use crate::relied_on::{is_home_with, is_relied_on};
 use crate::volume::Volume;
@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tracing::{info, warn};
 use wayfs_proto::{ContentInUse, Input, Role};
+use wayfs_transfer::Piece;
 use wayfs_types::{Content, Digest, FileId, RecordId, StorageError};
 
 /// Contents asked of the engine at once.

@@ -1,10 +1,11 @@
 //! What is in use.
 
 use super::names::Names;
-use crate::contents::{Contents, Piece};
+use crate::contents::Contents;
 use crate::relied_on::is_relied_on;
 use crate::volume::Volume;
 use wayfs_proto::{ContentInUse, Role};
+use wayfs_transfer::Piece;
 use wayfs_types::{Digest, FileId, RecordId, StorageError};
 
 /// Contents asked of the engine at once: the lock is held that long.

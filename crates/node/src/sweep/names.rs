@@ -1,8 +1,8 @@
 //! A set of names of chunks that takes little memory: a home has ten million and more.
 
-use crate::contents::Piece;
 use std::collections::HashSet;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
+use wayfs_transfer::Piece;
 use wayfs_types::Digest;
 
 /// Names of chunks and list nodes.
