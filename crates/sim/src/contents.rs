@@ -1,41 +1,29 @@
 //! The driver's half for contents: trees of chunks that are pushed, fetched and put piece by piece.
 //!
-//! It does what `node::contents` does: a push sends what the parent lacks and is
-//! confirmed when all of it is durable there; a fetch asks whom the engine names,
-//! each of which asks on in turn, and all on the way keep what passes.
+//! Pushes go by the machines that ship (`uploads.rs`, `push.rs`). A fetch does what `node::contents` does: it asks whom the engine
+//! names, each of which asks on in turn, and all on the way keep what passes.
 
 use crate::coverage::Branch;
 use crate::disk::Chunk;
-use crate::network::End;
 use crate::planted::Bug;
 use crate::world::{Event, World};
 use rand::Rng;
 use std::rc::Rc;
 use std::time::Duration;
-use wayfs_proto::{Holder, Input, PeerId, Role};
+use wayfs_proto::{Holder, Input, Role};
+use wayfs_transfer::Piece;
 use wayfs_types::{Content, Digest, FileId, RecordId, Top};
 
 /// Most pieces of a content: a list node and four chunks.
 pub(crate) const PIECES_MAX: usize = 5;
 /// Home, station, client, and back: a chunk is never further away.
-const HOPS_MAX: usize = 5;
-/// How often a piece is asked for before its content is given up.
-const LACKED_MAX: u32 = 3;
+pub(crate) const HOPS_MAX: usize = 5;
+/// Bytes of each chunk.
+pub(crate) const CHUNK_LEN: u64 = 10_000;
 /// So long after the world was healed all sessions are up.
 const CONNECTED: Duration = Duration::from_secs(60);
 /// Looks for a chunk that cannot be had before a reader gives up.
 const TRIES_MAX: u32 = 10;
-
-/// A content on its way to a parent, and how many of its pieces were sent.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Push {
-    pub(crate) session: PeerId,
-    pub(crate) version: RecordId,
-    pub(crate) root: Digest,
-    pub(crate) sent: usize,
-    /// How often a piece of it could be had from nobody.
-    pub(crate) lacked: u32,
-}
 
 /// A content that a reader gets piece by piece.
 #[derive(Debug, Clone, Copy)]
@@ -67,17 +55,23 @@ impl World {
         let pieces: Rc<[Digest]> =
             if chunks == 1 { Rc::from([root]) } else { std::iter::once(root).chain((1..=chunks).map(piece)).collect() };
         self.trees.insert(root, pieces);
-        Content::Tree { size: 10_000 * chunks as u64, root, depth: u8::from(chunks > 1), holes: 0 }
+        Content::Tree { size: CHUNK_LEN * chunks as u64, root, depth: u8::from(chunks > 1), holes: 0 }
     }
 
     /// What an engine is told of a content.
-    fn top(&self, root: Digest) -> Top {
+    pub(crate) fn top(&self, root: Digest) -> Top {
         Top { root, depth: u8::from(self.pieces(root).len() > 1) }
     }
 
     /// The pieces of a content, its root first.
     pub(crate) fn pieces(&self, root: Digest) -> Rc<[Digest]> {
         self.trees.get(&root).cloned().unwrap_or_else(|| Rc::from([root]))
+    }
+
+    /// The chunks of a content below its list node.
+    pub(crate) fn pieces_below(&self, root: Digest) -> Vec<Piece> {
+        let chunk = |digest: &Digest| Piece { digest: *digest, level: 0, len: CHUNK_LEN };
+        self.pieces(root).iter().skip(1).map(chunk).collect()
     }
 
     /// Whether a host has every piece, as far as it sees without reading the chunks.
@@ -102,90 +96,6 @@ impl World {
     /// How long a sync takes.
     pub(crate) fn sync_span(&mut self) -> Duration {
         Duration::from_micros(self.random.random_range(50..8000))
-    }
-
-    // Upward.
-
-    pub(crate) fn push(&mut self, index: usize, version: RecordId, content: &Content) {
-        let (Some(session), Some(root)) = (self.hosts[index].parent_session, content.root()) else { return };
-        if !self.is_whole(index, root) && !self.hosts[index].is_harmed {
-            let line = format!("host {index} was told to push {version} but does not have it");
-            return self.violate("a push has its contents", line);
-        }
-        if self.bug == Some(Bug::OnePushOnly) && !self.hosts[index].pushing.is_empty() {
-            return;
-        }
-        self.hosts[index].pushing.insert(version, root);
-        let span = self.millis(1, 1500);
-        self.after(span, Event::PushStep(Push { session, version, root, sent: 0, lacked: 0 }));
-    }
-
-    /// One piece of a push reaches the parent.
-    pub(crate) fn push_step(&mut self, push: Push) {
-        let Some(session) = self.sessions.get(&push.session) else { return };
-        if self.links[&(session.child, session.parent)].cut_since.is_some() {
-            return self.after(Duration::from_millis(300), Event::PushStep(push));
-        }
-        let ends = (self.living_end(push.session, End::Child), self.living_end(push.session, End::Parent));
-        let (Some(child), Some(parent)) = ends else { return self.cover(Branch::PushInterrupted, push.sent > 0) };
-        let pieces = self.pieces(push.root);
-        let next = match self.bug {
-            Some(Bug::ContentsForgotten) => None,
-            Some(Bug::PartialAsWhole) if push.sent > 0 => None,
-            _ => pieces.get(push.sent).copied(),
-        };
-        let Some(piece) = next else {
-            let span = self.sync_span();
-            let chunk_writes = self.hosts[parent].disk.0.borrow().sync_point().chunk_writes;
-            return self.after(span, Event::PushDurable { push, chunk_writes });
-        };
-        let is_there = self.hosts[parent].disk.0.borrow().read_chunk(piece) == Some(Chunk::Sound);
-        let is_readable = self.hosts[child].disk.0.borrow().read_chunk(piece) == Some(Chunk::Sound);
-        if !is_there && !is_readable {
-            return self.push_lacks(child, push, piece);
-        }
-        if !self.put_piece(parent, piece) {
-            self.cover(Branch::PushRefused, true);
-            let later = self.millis(250, 4000);
-            return self.after(later, Event::PushStep(push));
-        }
-        let span = if is_there { Duration::ZERO } else { self.millis(0, 800) };
-        self.after(span, Event::PushStep(Push { sent: push.sent + 1, ..push }));
-    }
-
-    /// Whoever is to push a content lost a piece of it: it asks whom it can, and says so if nobody has it.
-    fn push_lacks(&mut self, index: usize, push: Push, piece: Digest) {
-        self.cover(Branch::PushLacks, true);
-        let Some((file, content)) = self.content_of(index, push.root) else {
-            // It is stable by another way, or was replaced.
-            self.hosts[index].pushing.remove(&push.version);
-            return self.feed(index, Input::Pushed { versions: vec![push.version] });
-        };
-        let wanted = Wanted { file, version: push.version, piece };
-        if self.obtain(index, None, wanted, HOPS_MAX) {
-            let later = self.millis(1, 300);
-            return self.after(later, Event::PushStep(Push { sent: 0, ..push }));
-        }
-        if push.lacked < LACKED_MAX {
-            let later = self.millis(1000, 4000);
-            return self.after(later, Event::PushStep(Push { sent: 0, lacked: push.lacked + 1, ..push }));
-        }
-        self.hosts[index].pushing.remove(&push.version);
-        self.history.say_gone(push.version, self.now);
-        self.feed(index, Input::ContentGone { file, version: push.version, content });
-    }
-
-    /// What the engine of a host names by a root.
-    fn content_of(&self, index: usize, root: Digest) -> Option<(FileId, Content)> {
-        let replica = self.hosts[index].replica.as_ref()?;
-        let mut after = None;
-        loop {
-            let page = replica.contents_in_use(after, 64).ok()?;
-            if let Some(found) = page.contents.iter().find(|content| content.content.root() == Some(root)) {
-                return Some((found.file, found.content.clone()));
-            }
-            after = Some(page.next?);
-        }
     }
 
     /// The home has a new report: perhaps it declares something lost.
@@ -274,21 +184,6 @@ impl World {
         self.feed(index, Input::LookedHere { here, not_here });
     }
 
-    /// The parent synced all that was pushed, and confirms.
-    pub(crate) fn push_durable(&mut self, push: Push, chunk_writes: u64) {
-        let Some(parent) = self.living_end(push.session, End::Parent) else { return };
-        let lies = matches!(self.bug, Some(Bug::ContentsForgotten | Bug::PartialAsWhole));
-        self.hosts[parent].disk.0.borrow_mut().sync_chunks(chunk_writes);
-        if !lies && !self.is_whole(parent, push.root) {
-            // A sweep took a piece of what no record named so far.
-            return self.push_step(Push { sent: 0, ..push });
-        }
-        self.feed(parent, Input::ContentsHere { tops: vec![self.top(push.root)] });
-        let Some(session) = self.sessions.get(&push.session) else { return };
-        let delay = self.links[&(session.child, session.parent)].delay();
-        self.after(delay, Event::PushConfirmed { session: push.session, version: push.version });
-    }
-
     /// If all of a content is at a server, it says so when that is durable.
     pub(crate) fn note_whole(&mut self, index: usize, root: Digest) {
         if self.hosts[index].is_client() || !self.is_whole(index, root) {
@@ -343,7 +238,7 @@ impl World {
     }
 
     /// Gets a piece into a host's store from whom its engine names; `asker` is not asked back. Whether it is there.
-    fn obtain(&mut self, index: usize, asker: Option<usize>, wanted: Wanted, hops: usize) -> bool {
+    pub(crate) fn obtain(&mut self, index: usize, asker: Option<usize>, wanted: Wanted, hops: usize) -> bool {
         let found = self.hosts[index].disk.0.borrow().read_chunk(wanted.piece);
         let now = self.now;
         match found {

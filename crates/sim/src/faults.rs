@@ -257,7 +257,7 @@ impl World {
         }
         let skew = self.random.random_range(-5_000_000_000..5_000_000_000);
         let origin = config.origin;
-        let mut host = Host::new(config, parents, skew);
+        let mut host = Host::new(config, parents, skew, self.plan.limits.uploads);
         host.origins.clone_from(&self.hosts[index].origins);
         // What the first one had lost or never had, the second one has not.
         host.is_copy = self.hosts[index].is_copy;

@@ -2,10 +2,12 @@
 
 use crate::disk::DiskHandle;
 use crate::locks::LockUse;
+use crate::push::Pushing;
 use crate::sharing::Asked;
 use crate::world::Roaming;
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_proto::{Config, PeerId, Replica, Role};
+use wayfs_transfer::{PushId, Uploads};
 use wayfs_types::request::{Level, Outcome, Request, RequestId};
 use wayfs_types::{Content, Digest, FileId, Name, OriginId, RecordId, Time, WallTime};
 
@@ -87,7 +89,14 @@ pub(crate) struct Host {
     /// When chunks were put or read last.
     pub(crate) touched: BTreeMap<Digest, Time>,
     /// Contents on their way to the parent: a sweep leaves them alone.
-    pub(crate) pushing: BTreeMap<RecordId, Digest>,
+    pub(crate) uploads: Uploads<PeerId>,
+    /// Most of them under way at once.
+    uploads_at_once: usize,
+    /// The earliest end of a pause that is waited for.
+    pub(crate) uploads_wake_at: Option<Time>,
+    /// Pushes under way.
+    pub(crate) pushes: BTreeMap<PushId<PeerId>, Pushing>,
+    pub(crate) pushes_begun: u64,
     /// Its disk lost or damaged something that the engine relies on.
     pub(crate) is_harmed: bool,
     /// Chunks that were on its disk and were damaged or lost there.
@@ -95,7 +104,7 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    pub(crate) fn new(config: Config, parents: Vec<usize>, skew: i64) -> Self {
+    pub(crate) fn new(config: Config, parents: Vec<usize>, skew: i64, uploads_at_once: usize) -> Self {
         Self {
             disk: DiskHandle::default(),
             replica: None,
@@ -127,7 +136,11 @@ impl Host {
             last_record: None,
             wake_at: None,
             touched: BTreeMap::new(),
-            pushing: BTreeMap::new(),
+            uploads: Uploads::new(uploads_at_once),
+            uploads_at_once,
+            uploads_wake_at: None,
+            pushes: BTreeMap::new(),
+            pushes_begun: 0,
             is_harmed: false,
             hit: BTreeSet::new(),
             config,
@@ -194,7 +207,8 @@ impl Host {
             Expectation::Stored { content, .. } | Expectation::Published { content } => content.root(),
             _ => None,
         });
-        stored.chain(self.pushing.values().copied())
+        let pushed = self.uploads.running().chain(self.uploads.waiting());
+        stored.chain(pushed.filter_map(|order| order.content.root()))
     }
 
     /// All that dies with the process.
@@ -209,7 +223,9 @@ impl Host {
         self.changes_asked.clear();
         self.wake_at = None;
         self.touched.clear();
-        self.pushing.clear();
+        self.uploads = Uploads::new(self.uploads_at_once);
+        self.uploads_wake_at = None;
+        self.pushes.clear();
     }
 }
 

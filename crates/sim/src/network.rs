@@ -99,7 +99,7 @@ impl Link {
     }
 
     /// When a frame is across, retransmissions included.
-    fn arrival(&mut self, from: End, now: Time, len: usize, random: &mut ChaCha8Rng) -> Time {
+    pub(crate) fn arrival(&mut self, from: End, now: Time, len: usize, random: &mut ChaCha8Rng) -> Time {
         self.across(from, now, len, random) + self.repaired(random)
     }
 

@@ -139,6 +139,8 @@ pub struct Limits {
     pub in_flight: usize,
     /// Contents in flight.
     pub pushes: usize,
+    /// Contents that a host brings to its parent at once.
+    pub uploads: usize,
     /// Versions that are looked at together when somebody wants all of an origin.
     pub wants: usize,
     /// Files of one client whose locks it may decide about.
@@ -248,6 +250,7 @@ impl Plan {
             names: if random.random_bool(0.5) { 5 } else { random.random_range(1..=16) },
             operations: operations(&mut random),
             limits: Limits {
+                uploads: uploads(seed),
                 wants: wants(seed),
                 lock_delegations: lock_delegations(seed),
                 ..Limits::draw(&mut random)
@@ -314,6 +317,7 @@ impl Limits {
         message_len: 1 << 20,
         in_flight: 4096,
         pushes: 64,
+        uploads: 4,
         wants: 4096,
         lock_delegations: 1024,
         watches: 65_536,
@@ -337,6 +341,7 @@ impl Limits {
             message_len: small(2000, 1 << 20),
             in_flight: small(4, 4096),
             pushes: small(2, 64),
+            uploads: Self::USUAL.uploads,
             wants: Self::USUAL.wants,
             lock_delegations: Self::USUAL.lock_delegations,
             // Not tiny: with few watches a connected client shows what is old (`docs/simulator.md`).
@@ -355,6 +360,12 @@ impl Limits {
 fn wants(seed: u64) -> usize {
     let mut random = ChaCha8Rng::seed_from_u64(seed ^ 0x3a17);
     if random.random_bool(0.25) { random.random_range(1..=4) } else { Limits::USUAL.wants }
+}
+
+/// The same.
+fn uploads(seed: u64) -> usize {
+    let mut random = ChaCha8Rng::seed_from_u64(seed ^ 0x0b10);
+    if random.random_bool(0.25) { random.random_range(1..=2) } else { Limits::USUAL.uploads }
 }
 
 /// The same.

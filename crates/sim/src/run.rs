@@ -91,7 +91,7 @@ fn run_as(plan: Plan, bug: Option<Bug>, notes: Notes) -> Report {
 impl World {
     fn set_up(&mut self) {
         let (stations, clients) = (self.plan.stations, self.plan.clients);
-        self.hosts.push(Host::new(config(&self.plan, Role::Home, OriginId::GENESIS, 0), vec![], 0));
+        self.hosts.push(Host::new(config(&self.plan, Role::Home, OriginId::GENESIS, 0), vec![], 0, 1));
         let home_origin = OriginId::new(1).expect("in range");
         self.hosts[0].config.origin = home_origin;
         self.hosts[0].origins = vec![home_origin];
@@ -105,7 +105,8 @@ impl World {
             let origin = self.admit(index, admitted);
             let parents = if role == Role::Station { vec![0] } else { (0..=stations).collect() };
             let skew = self.random.random_range(-5_000_000_000..5_000_000_000);
-            let host = Host::new(config(&self.plan, role, origin, index), parents, skew);
+            let uploads = self.plan.limits.uploads;
+            let host = Host::new(config(&self.plan, role, origin, index), parents, skew, uploads);
             for parent in host.parents.clone() {
                 let link = self.new_link(role, parent);
                 self.links.insert((index, parent), link);

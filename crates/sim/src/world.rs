@@ -17,7 +17,7 @@ use crate::coverage::Coverage;
 use crate::exclusive::Makers;
 use crate::history::History;
 use crate::host::Host;
-use crate::network::{End, Link, Session};
+use crate::network::{Link, Session};
 use crate::plan::{Plan, Step};
 use crate::planted::Bug;
 use crate::sharing::Sharing;
@@ -214,8 +214,19 @@ impl World {
             Event::GoOnline { host } => self.wish(host, |host| host.is_online = true),
             Event::Notice { session, end } => self.end_session(session, end),
             Event::CutCheck { link, since } => self.cut_check(link, since),
-            Event::PushStep(push) => self.push_step(push),
-            Event::PushDurable { push, chunk_writes } => self.push_durable(push, chunk_writes),
+            Event::PushAsked(asked) => self.push_asked(asked),
+            Event::PushSynced { asked, root, chunk_writes } => self.push_synced(asked, root, chunk_writes),
+            Event::PushAnswered { id, number, answer } => self.push_answered(id, number, answer),
+            Event::Upload { host, life } => {
+                if self.hosts[host].life == life {
+                    self.wake_uploads(host);
+                }
+            }
+            Event::Repair { host, life, order } => {
+                if self.hosts[host].life == life {
+                    self.repair(host, &order);
+                }
+            }
             Event::Look { host, life, file, version, content } => {
                 if self.hosts[host].life == life {
                     self.look_for(host, file, version, content);
@@ -237,11 +248,6 @@ impl World {
             Event::Speak { host } => self.speak_and_plan(host),
             Event::LiftQuota { node } => self.lift_quota(node),
             Event::Room { host } => self.hosts[host].disk.0.borrow_mut().is_full = false,
-            Event::PushConfirmed { session, version } => {
-                let Some(child) = self.living_end(session, End::Child) else { return };
-                self.hosts[child].pushing.remove(&version);
-                self.feed(child, Input::Pushed { versions: vec![version] });
-            }
             Event::GivenBack { host, life, serial } => {
                 if self.hosts[host].life == life {
                     self.feed(host, Input::GivenBack { serial });
@@ -281,12 +287,14 @@ impl World {
             | Event::LookHere { host, .. }
             | Event::Whole { host, .. }
             | Event::FetchStep(Fetch { host, .. })
+            | Event::Upload { host, .. }
+            | Event::Repair { host, .. }
             | Event::Sweep { host }
             | Event::Speak { host }
             | Event::Work { host } => *host,
             Event::Notice { session, end } => self.sessions.get(session)?.host(*end),
-            Event::PushStep(push) | Event::PushDurable { push, .. } => self.sessions.get(&push.session)?.parent,
-            Event::PushConfirmed { session, .. } => self.sessions.get(session)?.child,
+            Event::PushAsked(asked) | Event::PushSynced { asked, .. } => self.sessions.get(&asked.id.peer)?.parent,
+            Event::PushAnswered { id, .. } => self.sessions.get(&id.peer)?.child,
             Event::CutCheck { .. }
             | Event::Fault
             | Event::Restart { .. }

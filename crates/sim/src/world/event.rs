@@ -1,10 +1,13 @@
 //! What is to happen, and in which order.
 
-use crate::contents::{Fetch, Push};
+use crate::contents::Fetch;
 use crate::disk::{Disk, SyncPoint};
 use crate::network::End;
+use crate::push::Asked;
 use wayfs_proto::PeerId;
 use wayfs_roam::DialId;
+use wayfs_transfer::uploads::Failure;
+use wayfs_transfer::{Order, PushId, push};
 use wayfs_types::{Content, Digest, FileId, NodeId, RecordId, Time};
 
 /// Something that happens to someone at some time.
@@ -46,17 +49,30 @@ pub(crate) enum Event {
         link: (usize, usize),
         since: Time,
     },
-    /// A piece of a content pushed by a child reaches its parent.
-    PushStep(Push),
+    /// A question of a push reaches the parent.
+    PushAsked(Asked),
     /// A parent synced the pieces of a push.
-    PushDurable {
-        push: Push,
+    PushSynced {
+        asked: Asked,
+        root: Digest,
         chunk_writes: u64,
     },
-    /// A parent's confirmation of a push reaches the child.
-    PushConfirmed {
-        session: PeerId,
-        version: RecordId,
+    /// An answer reaches the child that pushes.
+    PushAnswered {
+        id: PushId<PeerId>,
+        number: u64,
+        answer: Result<push::Input, Failure>,
+    },
+    /// A pause of a push that failed may be over.
+    Upload {
+        host: usize,
+        life: u32,
+    },
+    /// A host reads what it is to push and lacks a chunk of.
+    Repair {
+        host: usize,
+        life: u32,
+        order: Order<PeerId>,
     },
     /// A server synced a content that became whole otherwise.
     Look {

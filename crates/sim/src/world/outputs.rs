@@ -48,7 +48,7 @@ impl World {
                 let span = if lies { Duration::from_micros(1) } else { self.sync_span() };
                 self.after(span, Event::Synced { host: index, life, point });
             }
-            Output::Push { version, content, .. } => self.push(index, version, &content),
+            Output::Push { file, version, content } => self.upload(index, file, version, content),
             Output::Seek { file, version, content } => {
                 let later = self.millis(1, 500);
                 self.after(later, Event::Look { host: index, life, file, version, content });

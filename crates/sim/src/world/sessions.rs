@@ -31,7 +31,7 @@ impl World {
             let later = self.millis(1, IDLE_TIMEOUT.as_millis() as u64);
             self.after(later, Event::Notice { session: peer, end: End::Parent });
         }
-        self.hosts[child].pushing.clear();
+        self.interrupt_pushes(child, peer);
     }
 
     /// What a home's driver does with a member that names an origin which the home does not know.
@@ -96,7 +96,7 @@ impl World {
         }
         if end == End::Child && self.hosts[child].parent_session == Some(peer) {
             self.hosts[child].parent_session = None;
-            self.hosts[child].pushing.clear();
+            self.interrupt_pushes(child, peer);
         }
         if other_alive && end == End::Child && self.hosts[child].replica.is_some() && self.random.random_bool(0.5) {
             self.sessions.entry(peer).and_modify(|session| session.was_left = true);

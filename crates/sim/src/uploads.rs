@@ -1,0 +1,77 @@
+//! The queue of contents for the parent, driven: [`wayfs_transfer::uploads`] decides, as it does live.
+
+use crate::contents::{HOPS_MAX, Wanted};
+use crate::coverage::Branch;
+use crate::planted::Bug;
+use crate::world::{Event, World};
+use wayfs_proto::{Input as EngineInput, PeerId};
+use wayfs_transfer::Order;
+use wayfs_transfer::uploads::{Input, Output, Repaired};
+use wayfs_types::{Content, FileId, RecordId};
+
+impl World {
+    /// The engine of a host wants a content at its parent.
+    pub(crate) fn upload(&mut self, index: usize, file: FileId, version: RecordId, content: Content) {
+        let (Some(peer), Some(root)) = (self.hosts[index].parent_session, content.root()) else { return };
+        if !self.is_whole(index, root) && !self.hosts[index].is_harmed {
+            let line = format!("host {index} was told to push {version} but does not have it");
+            return self.violate("a push has its contents", line);
+        }
+        if self.bug == Some(Bug::OnePushOnly) && !self.hosts[index].uploads.is_empty() {
+            return;
+        }
+        self.feed_uploads(index, Input::Order(Order { peer, file, version, content }));
+    }
+
+    pub(crate) fn feed_uploads(&mut self, index: usize, input: Input<PeerId>) {
+        self.hosts[index].uploads.handle(self.now, input);
+        while let Some(output) = self.hosts[index].uploads.poll_output() {
+            self.carry_out_upload(index, output);
+        }
+        self.arm_uploads(index);
+    }
+
+    fn carry_out_upload(&mut self, index: usize, output: Output<PeerId>) {
+        self.note(|| format!("  host {index} uploads {output:?}"));
+        let life = self.hosts[index].life;
+        match output {
+            Output::Begin(order) => self.begin_push(index, order),
+            Output::Repair(order) => {
+                let later = self.millis(1, 300);
+                self.after(later, Event::Repair { host: index, life, order });
+            }
+            Output::Gone(Order { file, version, content, .. }) => {
+                self.history.say_gone(version, self.now);
+                self.feed(index, EngineInput::ContentGone { file, version, content });
+            }
+        }
+    }
+
+    fn arm_uploads(&mut self, index: usize) {
+        let host = &mut self.hosts[index];
+        let Some(due) = host.uploads.poll_timeout() else { return };
+        if host.uploads_wake_at.is_none_or(|at| at > due) {
+            host.uploads_wake_at = Some(due);
+            let life = host.life;
+            self.at(due, Event::Upload { host: index, life });
+        }
+    }
+
+    /// A pause may be over.
+    pub(crate) fn wake_uploads(&mut self, index: usize) {
+        self.hosts[index].uploads_wake_at = None;
+        self.feed_uploads(index, Input::Tick);
+    }
+
+    /// Reads all of a content that was to be pushed, and gets what is damaged or gone from whom it can.
+    pub(crate) fn repair(&mut self, index: usize, order: &Order<PeerId>) {
+        let Some(root) = order.content.root() else { return };
+        let is_had = self.pieces(root).iter().all(|piece| {
+            let wanted = Wanted { file: order.file, version: order.version, piece: *piece };
+            self.obtain(index, None, wanted, HOPS_MAX)
+        });
+        self.cover(Branch::PushLacks, true);
+        let repaired = if is_had { Repaired::Whole } else { Repaired::Lacks };
+        self.feed_uploads(index, Input::Repaired(order.id(), repaired));
+    }
+}
