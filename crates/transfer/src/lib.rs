@@ -5,14 +5,19 @@
 //! is whatever its driver names sessions by, small and ordered.
 //!
 //! * [`push`]: bringing one content to the parent.
+//! * [`search`]: whom to ask for a chunk that is not here.
 //! * [`uploads`]: the queue of contents for the parent, and what becomes of those that fail.
 
 mod order;
+mod patience;
 mod piece;
 pub mod push;
+pub mod search;
 pub mod uploads;
 
 pub use order::{Order, PushId};
+pub use patience::Patience;
 pub use piece::{PIECES_MAX, Piece, Presence};
 pub use push::Push;
+pub use search::Search;
 pub use uploads::Uploads;

@@ -13,7 +13,7 @@ use super::compression::Path;
 use super::former::{Reach, counterparts};
 use super::history::SIBLING_LEN_MAX;
 use super::message::Form;
-use super::patience::Wait;
+use super::wait::Wait;
 use super::want::Want;
 use crate::core::PushOrder;
 use crate::session::Session;
@@ -82,13 +82,8 @@ impl Volume {
     ) -> Option<Bytes> {
         let Form::Difference { named, before, .. } = form else { return Some(Bytes::new()) };
         let mut digests = session.history.asked().bases(offer.number, before)?;
-        // What is left must do for a repetition.
-        let mut half = wait.of_half();
         for digest in &digests {
-            self.fetch_under_way(digest, &mut half).await;
-        }
-        if half.has_moved() {
-            wait.moved();
+            self.fetch_under_way(digest, wait).await;
         }
         digests.extend(selected(&offer.named, named)?);
         self.read_joined(&digests).await

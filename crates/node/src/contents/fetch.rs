@@ -6,8 +6,8 @@
 
 use super::inflow::{Inflow, Spoilt};
 use super::pace::UNKNOWN;
-use super::patience::Wait;
-use super::search::{LOOK_PERIOD, Search};
+use super::search::Told;
+use super::wait::Wait;
 use super::want::{FetchError, Fetched, Want};
 use crate::contents::ContentsError;
 use crate::volume::Volume;
@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use wayfs_content::CHUNK_AVG;
 use wayfs_proto::PeerId;
 use wayfs_transfer::Piece;
+use wayfs_transfer::search::LOOK_PERIOD;
 use wayfs_types::{Content, Digest, FileId, RecordId};
 
 /// Chunks of a content whose names are gathered before they are fetched.
@@ -249,7 +250,10 @@ impl Volume {
             let result = match wait_until(until, &mut progress, asker, wait).await {
                 Waited::Over(result) => result,
                 Waited::Comes(inflow) => return Ok(Some(inflow)),
-                Waited::AsksTheAsker => return self.find(want, asker, wait, &Search::EACH).await.map(|()| None),
+                Waited::AsksTheAsker => {
+                    let found = self.find((want, asker), self.scope(), wait, &Told::NOBODY).await;
+                    return found.map(|()| None);
+                }
             };
             match result {
                 // It began before us, and its patience was over, not ours. The next one began after us, and what it
@@ -279,8 +283,9 @@ impl Volume {
             let tell = || report.send_modify(Standing::moved);
             let asks = |peer| report.send_modify(|standing| standing.asks(peer));
             let comes = |inflow| report.send_modify(|standing| standing.comes(inflow));
-            let search = Search::told(&asks, &comes);
-            let result = volume.find(want, asker, &mut Wait::new(patience, &tell), &search).await;
+            let told = Told::new(&asks, &comes);
+            let mut wait = Wait::new(patience, &tell);
+            let result = volume.find((want, asker), volume.scope(), &mut wait, &told).await;
             volume.fetches.lock().remove(&want.digest);
             volume.metrics.fetched(volume.role(), started.elapsed(), result.is_ok());
             report.send_replace(Standing::Over(result));
@@ -312,7 +317,7 @@ async fn wait_until(until: Until, progress: &mut Progress, asker: Option<PeerId>
                 }
             }
         }
-        match tokio::time::timeout_at(wait.patience.end().into(), progress.changed()).await {
+        match tokio::time::timeout(wait.left(), progress.changed()).await {
             Err(_) => return Waited::Over(Err(FetchError::TimedOut)),
             Ok(Err(_)) => return Waited::Over(Err(FetchError::Unreachable)),
             Ok(Ok(())) => {}

@@ -7,7 +7,7 @@ use super::bases::Offer;
 use super::history::BASE_LEN_MAX;
 use super::inflow::Inflow;
 use super::message::{self, Reply};
-use super::patience::Wait;
+use super::wait::Wait;
 use super::want::Want;
 use crate::session::Session;
 use crate::volume::{BODIES_MAX, Volume};

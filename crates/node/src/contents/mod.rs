@@ -22,7 +22,6 @@ pub(crate) mod message;
 mod news;
 mod pace;
 mod passing;
-mod patience;
 mod presence;
 mod protection;
 pub(crate) mod push;
@@ -33,6 +32,7 @@ mod search;
 mod sent;
 pub(crate) mod serve;
 mod uploads;
+mod wait;
 mod want;
 
 pub(crate) use chunks::DiskShortage;

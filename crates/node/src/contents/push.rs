@@ -39,7 +39,7 @@ pub(crate) enum PushError {
 
 /// Sends what the parent lacks and returns when all is durable there.
 pub(crate) async fn push(volume: &Arc<Volume>, session: &Session, order: &PushOrder) -> Result<(), PushError> {
-    let push = Push::new(clock::now(), &order.content, congestion_window(session));
+    let push = Push::new(clock::awake(), &order.content, congestion_window(session));
     let driver = Driver { volume, session, order, push, sending: JoinSet::new(), error: None };
     driver.run().await?;
     volume.note_version(session, order.file, &order.content);
@@ -79,7 +79,7 @@ impl Driver<'_> {
                 None => self.next_taken().await,
             };
             let input = input.unwrap_or_else(|error| self.input_of(error));
-            self.push.handle(clock::now(), input);
+            self.push.handle(clock::awake(), input);
             if let Some(shown) = &shown {
                 shown.note(self.push.sent_bytes());
             }
@@ -105,7 +105,7 @@ impl Driver<'_> {
         let joined = self.sending.join_next().await.expect("a push waits for what it has under way");
         let ended = |error| PushError::Refused(format!("a task of the push ended: {error}"));
         let digest = joined.map_err(ended)??;
-        self.push.handle(clock::now(), Input::Window(congestion_window(self.session)));
+        self.push.handle(clock::awake(), Input::Window(congestion_window(self.session)));
         Ok(Input::Taken(digest))
     }
 

@@ -30,11 +30,11 @@ impl Uploads {
 
     /// A session ended: the engine orders again in the next one.
     pub(crate) fn forget(&self, peer: PeerId) {
-        self.lock().queue.handle(clock::now(), Input::SessionEnded(peer));
+        self.lock().queue.handle(clock::awake(), Input::SessionEnded(peer));
     }
 
     pub(crate) fn stop(&self) {
-        self.lock().queue.handle(clock::now(), Input::Stop);
+        self.lock().queue.handle(clock::awake(), Input::Stop);
     }
 
     /// Pushes waiting and under way.
@@ -68,7 +68,7 @@ impl Volume {
     }
 
     fn feed_uploads(&self, inputs: impl IntoIterator<Item = Input<PeerId>>) {
-        let now = clock::now();
+        let now = clock::awake();
         let mut state = self.uploads.lock();
         inputs.into_iter().for_each(|input| state.queue.handle(now, input));
         let outputs: Vec<Output<PeerId>> = std::iter::from_fn(|| state.queue.poll_output()).collect();
@@ -93,7 +93,7 @@ impl Volume {
 }
 
 async fn wake_uploads(volume: Weak<Volume>, due: Time) {
-    tokio::time::sleep(due - clock::now()).await;
+    tokio::time::sleep(due - clock::awake()).await;
     let Some(volume) = volume.upgrade() else { return };
     volume.uploads.lock().wakes_at = None;
     volume.feed_uploads([Input::Tick]);

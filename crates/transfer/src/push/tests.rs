@@ -165,8 +165,8 @@ fn random_parents_are_sent_what_they_lack() {
     for seed in 0..600 {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let tree = Tree::of_depth(random.random_range(0..4), random.random_range(1..6));
-        let mut parent = Parent::default();
-        parent.has = tree.digests().into_iter().filter(|_| random.random_bool(0.4)).collect();
+        let has = tree.digests().into_iter().filter(|_| random.random_bool(0.4)).collect();
+        let mut parent = Parent { has };
         let fails = if random.random_bool(0.5) { 0.0 } else { random.random_range(0.0..0.1) };
         let (end, _) = parent.take(&tree, &mut random, fails);
         match end {
