@@ -1,41 +1,28 @@
 //! The driver's half for contents: trees of chunks that are pushed, fetched and put piece by piece.
 //!
-//! Pushes go by the machines that ship (`uploads.rs`, `push.rs`). A fetch does what `node::contents` does: it asks whom the engine
-//! names, each of which asks on in turn, and all on the way keep what passes.
+//! Pushes and looks go by the machines that ship (`uploads.rs`, `push.rs`, `search.rs`). All on the way keep what passes.
 
 use crate::coverage::Branch;
 use crate::disk::Chunk;
+use crate::network::End;
 use crate::planted::Bug;
 use crate::world::{Event, World};
 use rand::Rng;
 use std::rc::Rc;
 use std::time::Duration;
-use wayfs_proto::{Holder, Input, Role};
-use wayfs_transfer::Piece;
+use wayfs_proto::{Holder, Input as EngineInput, PeerId, Role};
+use wayfs_transfer::search::{Failure, Input, Look, Output, Scope};
+use wayfs_transfer::{Patience, Piece, Search};
 use wayfs_types::{Content, Digest, FileId, RecordId, Top};
 
 /// Most pieces of a content: a list node and four chunks.
 pub(crate) const PIECES_MAX: usize = 5;
-/// Home, station, client, and back: a chunk is never further away.
-pub(crate) const HOPS_MAX: usize = 5;
 /// Bytes of each chunk.
 pub(crate) const CHUNK_LEN: u64 = 10_000;
 /// So long after the world was healed all sessions are up.
 const CONNECTED: Duration = Duration::from_secs(60);
-/// Looks for a chunk that cannot be had before a reader gives up.
-const TRIES_MAX: u32 = 10;
-
-/// A content that a reader gets piece by piece.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Fetch {
-    pub(crate) host: usize,
-    pub(crate) life: u32,
-    pub(crate) file: FileId,
-    pub(crate) version: RecordId,
-    pub(crate) root: Digest,
-    pub(crate) had: usize,
-    pub(crate) tries: u32,
-}
+/// Patience of a look while the world stands still: more than the pause that ends it.
+const STILL: Duration = Duration::from_secs(10);
 
 /// A piece, and what it is a part of.
 #[derive(Debug, Clone, Copy)]
@@ -140,12 +127,12 @@ impl World {
             let Some(root) = content.root() else { continue };
             let is_had = self.pieces(root).iter().all(|piece| {
                 let wanted = Wanted { file, version, piece: *piece };
-                self.obtain(index, None, wanted, HOPS_MAX)
+                self.obtain(index, None, wanted, self.scope_at(index))
             });
             if !is_had {
                 self.note(|| format!("host {index} finds that {version} of {file} is gone"));
                 self.history.say_gone(version, self.now);
-                self.feed(index, Input::ContentGone { file, version, content });
+                self.feed(index, EngineInput::ContentGone { file, version, content });
             }
         }
     }
@@ -153,17 +140,18 @@ impl World {
     /// The home looks for a content: a host says whether it has every piece. A server asks all below it for what lacks.
     pub(crate) fn look_for(&mut self, index: usize, file: FileId, version: RecordId, content: Content) {
         let Some(root) = content.root() else { return };
+        let (parent, scope) = (self.hosts[index].parent_session, Scope::of_all_below(self.sessions.len()));
         let is_here = self.pieces(root).iter().all(|piece| {
             let is_sound = self.hosts[index].disk.0.borrow().read_chunk(*piece) == Some(Chunk::Sound);
             let wanted = Wanted { file, version, piece: *piece };
-            is_sound || !self.hosts[index].is_client() && self.obtain(index, self.parent_of(index), wanted, HOPS_MAX)
+            is_sound || !self.hosts[index].is_client() && self.obtain(index, parent, wanted, scope)
         });
         if is_here {
             let chunk_writes = self.hosts[index].disk.0.borrow().sync_point().chunk_writes;
             self.hosts[index].disk.0.borrow_mut().sync_chunks(chunk_writes);
         }
         self.cover(Branch::Sought, is_here);
-        self.feed(index, Input::Sought { file, version, content, is_here });
+        self.feed(index, EngineInput::Sought { file, version, content, is_here });
     }
 
     pub(crate) fn plan_look_here(&mut self, index: usize, version: RecordId, content: &Content) {
@@ -181,7 +169,7 @@ impl World {
         }
         self.cover(Branch::LookedHere, is_here);
         let (here, not_here) = if is_here { (vec![version], vec![]) } else { (vec![], vec![version]) };
-        self.feed(index, Input::LookedHere { here, not_here });
+        self.feed(index, EngineInput::LookedHere { here, not_here });
     }
 
     /// If all of a content is at a server, it says so when that is durable.
@@ -197,109 +185,67 @@ impl World {
     pub(crate) fn whole(&mut self, index: usize, root: Digest, chunk_writes: u64) {
         self.hosts[index].disk.0.borrow_mut().sync_chunks(chunk_writes);
         if self.is_whole(index, root) {
-            self.feed(index, Input::ContentsHere { tops: vec![self.top(root)] });
+            self.feed(index, EngineInput::ContentsHere { tops: vec![self.top(root)] });
         }
     }
 
-    // Downward, and back from below.
-
-    /// A user reads a file: piece by piece, from wherever it is.
-    pub(crate) fn read_file(&mut self, index: usize, file: FileId) {
-        let Some(inode) = self.inode(index, file) else { return };
-        let Some(root) = inode.content.root() else { return };
-        let (span, life) = (self.millis(1, 200), self.hosts[index].life);
-        let fetch = Fetch { host: index, life, file, version: inode.version, root, had: 0, tries: 0 };
-        self.after(span, Event::FetchStep(fetch));
-    }
-
-    pub(crate) fn fetch_step(&mut self, fetch: Fetch) {
-        if self.hosts[fetch.host].life != fetch.life {
-            return;
-        }
-        let Some(piece) = self.pieces(fetch.root).get(fetch.had).copied() else {
-            return self.cover(Branch::FileRead, true);
-        };
-        let wanted = Wanted { file: fetch.file, version: fetch.version, piece };
-        let next = if self.obtain(fetch.host, None, wanted, HOPS_MAX) {
-            Fetch { had: fetch.had + 1, tries: 0, ..fetch }
-        } else {
-            Fetch { tries: fetch.tries + 1, ..fetch }
-        };
-        if next.tries < TRIES_MAX {
-            let later = if next.tries == 0 { self.millis(1, 300) } else { Duration::from_secs(1) };
-            self.after(later, Event::FetchStep(next));
-        }
-    }
+    // While the world stands still.
 
     /// Reads all of a version at a host, in a calm world: whatever can be had is had at once.
     pub(crate) fn can_read(&mut self, index: usize, file: FileId, version: RecordId, root: Digest) -> bool {
         let pieces = self.pieces(root);
-        pieces.iter().all(|piece| self.obtain(index, None, Wanted { file, version, piece: *piece }, HOPS_MAX))
+        let scope = self.scope_at(index);
+        pieces.iter().all(|piece| self.obtain(index, None, Wanted { file, version, piece: *piece }, scope))
     }
 
-    /// Gets a piece into a host's store from whom its engine names; `asker` is not asked back. Whether it is there.
-    pub(crate) fn obtain(&mut self, index: usize, asker: Option<usize>, wanted: Wanted, hops: usize) -> bool {
-        let found = self.hosts[index].disk.0.borrow().read_chunk(wanted.piece);
-        let now = self.now;
-        match found {
-            Some(Chunk::Sound) => {
-                self.hosts[index].touched.insert(wanted.piece, now);
-                return true;
-            }
-            Some(Chunk::Damaged) => {
-                // It is put aside, and is not in the index any more.
-                self.hosts[index].disk.0.borrow_mut().lose(wanted.piece);
-                self.cover(Branch::DamageFound, true);
-            }
-            None => {}
-        }
-        if hops == 0 {
-            return false;
-        }
-        for source in self.sources(index, asker, wanted) {
-            if !self.obtain(source, Some(index), wanted, hops - 1) {
-                continue;
-            }
-            if !self.put_piece(index, wanted.piece) {
-                return false;
-            }
-            let is_child = self.parent_of(source) == Some(index);
-            self.cover(if is_child { Branch::FetchedFromBelow } else { Branch::FetchedFromAbove }, true);
-            if is_child {
-                self.back_fetched(index, wanted);
-            } else if let Some(peer) = self.hosts[index].parent_session {
-                self.feed(source, Input::Fetched { peer, file: wanted.file });
-            }
+    /// Gets a piece into a host's store at this moment; `asker` is the session that it is got for. Whether it is there. The
+    /// machine that ships decides whom to ask; what it would wait for does not come while the world stands still.
+    fn obtain(&mut self, index: usize, asker: Option<PeerId>, wanted: Wanted, scope: Scope) -> bool {
+        if self.read_piece(index, wanted.piece) {
             return true;
+        }
+        let look = Look { scope, writer: wanted.version.origin(), asker };
+        let mut search = Search::new(look, Patience::new(STILL, self.now));
+        while let Some(output) = search.poll_output() {
+            let input = match output {
+                Output::Look => Input::Sources(self.sources(index, wanted)),
+                Output::Ask(peer) => self.obtain_from(index, peer, wanted),
+                Output::Over(result) => return result.is_ok(),
+            };
+            search.handle(self.now, input);
         }
         false
     }
 
+    fn obtain_from(&mut self, index: usize, peer: PeerId, wanted: Wanted) -> Input<PeerId> {
+        let Some((source, from)) = self.other_end(index, peer) else { return Input::NotHad(Failure::Unreachable) };
+        let scope = self.scope_at(source);
+        if !self.obtain(source, Some(peer), wanted, scope) {
+            return Input::NotHad(Failure::NotHeld);
+        }
+        if !self.take_piece(index, wanted, from) {
+            return Input::NotHad(Failure::Local);
+        }
+        if from == End::Child {
+            self.feed(source, EngineInput::Fetched { peer, file: wanted.file });
+        }
+        Input::Had
+    }
+
+    /// The host at the other end of a session, if it would answer at this moment, and which end this one is.
+    fn other_end(&self, index: usize, peer: PeerId) -> Option<(usize, End)> {
+        let session = self.sessions.get(&peer)?;
+        let end = if session.child == index { End::Child } else { End::Parent };
+        let other = session.host(end.other());
+        (session.alive == [true; 2] && !self.is_cut(peer) && self.is_awake(other)).then_some((other, end))
+    }
+
     /// A chunk came up from a child: perhaps the version is whole by now.
-    fn back_fetched(&mut self, index: usize, wanted: Wanted) {
+    pub(crate) fn back_fetched(&mut self, index: usize, wanted: Wanted) {
         let inode = self.inode(index, wanted.file).filter(|inode| inode.version == wanted.version);
         if let Some(root) = inode.and_then(|inode| inode.content.root()) {
             self.note_whole(index, root);
         }
-    }
-
-    /// Whom to ask for a version, as `node::contents::fetch` decides it.
-    fn sources(&self, index: usize, asker: Option<usize>, wanted: Wanted) -> Vec<usize> {
-        let Some(replica) = self.hosts[index].replica.as_ref() else { return Vec::new() };
-        let parent = self.parent_of(index).filter(|parent| Some(*parent) != asker && self.is_awake(*parent));
-        let holders = replica.holders(wanted.file, wanted.version).unwrap_or_default();
-        let mut sources: Vec<usize> = Vec::new();
-        for holder in holders {
-            let Holder::Child(origin, _) = holder else { continue };
-            sources.extend(self.children_of(index, origin));
-        }
-        sources.extend(parent);
-        // Who is on record has it not, or it is damaged or lost here: who wrote it or read it may have it.
-        let children = (0..self.hosts.len()).filter(|child| self.parent_of(*child) == Some(index));
-        sources.extend(children.filter(|child| self.is_awake(*child)));
-        let mut seen = std::collections::BTreeSet::new();
-        sources.retain(|source| Some(*source) != asker && seen.insert(*source));
-        sources
     }
 
     fn is_awake(&self, index: usize) -> bool {
@@ -311,14 +257,6 @@ impl World {
         let session = self.sessions.get(&self.hosts[index].parent_session?)?;
         let whole = session.alive == [true; 2] && self.links[&(session.child, session.parent)].cut_since.is_none();
         whole.then_some(session.parent)
-    }
-
-    /// Hosts that are attached under an origin: one, or for a moment a store and its copy.
-    fn children_of(&self, index: usize, origin: wayfs_types::OriginId) -> Vec<usize> {
-        let is_child = |child: &usize| {
-            self.hosts[*child].config.origin == origin && self.parent_of(*child) == Some(index) && self.is_awake(*child)
-        };
-        (0..self.hosts.len()).filter(is_child).collect()
     }
 
     /// Removes what a sweep of the live node would: chunks that nothing refers to, and at a client with a bounded

@@ -3,6 +3,7 @@
 use crate::disk::DiskHandle;
 use crate::locks::LockUse;
 use crate::push::Pushing;
+use crate::search::Looking;
 use crate::sharing::Asked;
 use crate::world::Roaming;
 use std::collections::{BTreeMap, BTreeSet};
@@ -97,6 +98,8 @@ pub(crate) struct Host {
     /// Pushes under way.
     pub(crate) pushes: BTreeMap<PushId<PeerId>, Pushing>,
     pub(crate) pushes_begun: u64,
+    /// Looks for pieces that are under way.
+    pub(crate) looks: BTreeMap<u64, Looking>,
     /// Its disk lost or damaged something that the engine relies on.
     pub(crate) is_harmed: bool,
     /// Chunks that were on its disk and were damaged or lost there.
@@ -141,6 +144,7 @@ impl Host {
             uploads_wake_at: None,
             pushes: BTreeMap::new(),
             pushes_begun: 0,
+            looks: BTreeMap::new(),
             is_harmed: false,
             hit: BTreeSet::new(),
             config,
@@ -226,6 +230,7 @@ impl Host {
         self.uploads = Uploads::new(self.uploads_at_once);
         self.uploads_wake_at = None;
         self.pushes.clear();
+        self.looks.clear();
     }
 }
 

@@ -186,13 +186,13 @@ impl World {
     }
 
     /// How long something is on its way over the line of a session.
-    fn across(&mut self, peer: PeerId, from: End, len: usize) -> Duration {
+    pub(crate) fn across(&mut self, peer: PeerId, from: End, len: usize) -> Duration {
         let Some(session) = self.sessions.get(&peer) else { return Duration::ZERO };
         let link = self.links.get_mut(&(session.child, session.parent)).expect("sessions run over links");
         link.arrival(from, self.now, len, &mut self.random) - self.now
     }
 
-    fn is_cut(&self, peer: PeerId) -> bool {
+    pub(crate) fn is_cut(&self, peer: PeerId) -> bool {
         let link = self.sessions.get(&peer).map(|session| (session.child, session.parent));
         link.is_some_and(|link| self.links[&link].cut_since.is_some())
     }

@@ -1,12 +1,10 @@
 //! The queue of contents for the parent, driven: [`wayfs_transfer::uploads`] decides, as it does live.
 
-use crate::contents::{HOPS_MAX, Wanted};
-use crate::coverage::Branch;
 use crate::planted::Bug;
 use crate::world::{Event, World};
 use wayfs_proto::{Input as EngineInput, PeerId};
 use wayfs_transfer::Order;
-use wayfs_transfer::uploads::{Input, Output, Repaired};
+use wayfs_transfer::uploads::{Input, Output};
 use wayfs_types::{Content, FileId, RecordId};
 
 impl World {
@@ -33,13 +31,9 @@ impl World {
 
     fn carry_out_upload(&mut self, index: usize, output: Output<PeerId>) {
         self.note(|| format!("  host {index} uploads {output:?}"));
-        let life = self.hosts[index].life;
         match output {
             Output::Begin(order) => self.begin_push(index, order),
-            Output::Repair(order) => {
-                let later = self.millis(1, 300);
-                self.after(later, Event::Repair { host: index, life, order });
-            }
+            Output::Repair(order) => self.repair(index, order),
             Output::Gone(Order { file, version, content, .. }) => {
                 self.history.say_gone(version, self.now);
                 self.feed(index, EngineInput::ContentGone { file, version, content });
@@ -61,17 +55,5 @@ impl World {
     pub(crate) fn wake_uploads(&mut self, index: usize) {
         self.hosts[index].uploads_wake_at = None;
         self.feed_uploads(index, Input::Tick);
-    }
-
-    /// Reads all of a content that was to be pushed, and gets what is damaged or gone from whom it can.
-    pub(crate) fn repair(&mut self, index: usize, order: &Order<PeerId>) {
-        let Some(root) = order.content.root() else { return };
-        let is_had = self.pieces(root).iter().all(|piece| {
-            let wanted = Wanted { file: order.file, version: order.version, piece: *piece };
-            self.obtain(index, None, wanted, HOPS_MAX)
-        });
-        self.cover(Branch::PushLacks, true);
-        let repaired = if is_had { Repaired::Whole } else { Repaired::Lacks };
-        self.feed_uploads(index, Input::Repaired(order.id(), repaired));
     }
 }

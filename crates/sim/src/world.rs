@@ -11,7 +11,6 @@ pub(crate) use roaming::Roaming;
 
 use crate::administrator::Fences;
 use crate::check::Violation;
-use crate::contents::Fetch;
 use crate::counter::Counter;
 use crate::coverage::Coverage;
 use crate::exclusive::Makers;
@@ -88,6 +87,8 @@ pub(crate) struct World {
     queue: BinaryHeap<Reverse<Scheduled>>,
     scheduled: u64,
     next_peer: u64,
+    /// Looks for pieces so far.
+    pub(crate) looks_begun: u64,
 }
 
 impl World {
@@ -122,6 +123,7 @@ impl World {
             queue: BinaryHeap::new(),
             scheduled: 0,
             next_peer: 1,
+            looks_begun: 0,
         }
     }
 
@@ -222,11 +224,6 @@ impl World {
                     self.wake_uploads(host);
                 }
             }
-            Event::Repair { host, life, order } => {
-                if self.hosts[host].life == life {
-                    self.repair(host, &order);
-                }
-            }
             Event::Look { host, life, file, version, content } => {
                 if self.hosts[host].life == life {
                     self.look_for(host, file, version, content);
@@ -242,7 +239,18 @@ impl World {
                     self.whole(host, root, chunk_writes);
                 }
             }
-            Event::FetchStep(fetch) => self.fetch_step(fetch),
+            Event::Read { host, life, reader } => {
+                if self.hosts[host].life == life {
+                    self.read_on(host, reader);
+                }
+            }
+            Event::LookAsked(question) => self.look_asked(question),
+            Event::LookAnswered(question, result) => self.look_answered(question, result),
+            Event::LookDue { host, life, look } => {
+                if self.hosts[host].life == life {
+                    self.wake_look(host, look);
+                }
+            }
             Event::Sweep { host } => self.sweep_and_plan(host),
             Event::GoBack { host, copy } => self.go_back(host, *copy),
             Event::Speak { host } => self.speak_and_plan(host),
@@ -286,13 +294,15 @@ impl World {
             | Event::Look { host, .. }
             | Event::LookHere { host, .. }
             | Event::Whole { host, .. }
-            | Event::FetchStep(Fetch { host, .. })
+            | Event::Read { host, .. }
+            | Event::LookDue { host, .. }
             | Event::Upload { host, .. }
-            | Event::Repair { host, .. }
             | Event::Sweep { host }
             | Event::Speak { host }
             | Event::Work { host } => *host,
             Event::Notice { session, end } => self.sessions.get(session)?.host(*end),
+            Event::LookAsked(asked) => self.sessions.get(&asked.peer)?.host(asked.from.other()),
+            Event::LookAnswered(asked, _) => self.sessions.get(&asked.peer)?.host(asked.from),
             Event::PushAsked(asked) | Event::PushSynced { asked, .. } => self.sessions.get(&asked.id.peer)?.parent,
             Event::PushAnswered { id, .. } => self.sessions.get(&id.peer)?.child,
             Event::CutCheck { .. }

@@ -1,13 +1,14 @@
 //! What is to happen, and in which order.
 
-use crate::contents::Fetch;
 use crate::disk::{Disk, SyncPoint};
 use crate::network::End;
 use crate::push::Asked;
+use crate::reading::Reader;
+use crate::search::{Given, Question};
 use wayfs_proto::PeerId;
 use wayfs_roam::DialId;
 use wayfs_transfer::uploads::Failure;
-use wayfs_transfer::{Order, PushId, push};
+use wayfs_transfer::{PushId, push};
 use wayfs_types::{Content, Digest, FileId, NodeId, RecordId, Time};
 
 /// Something that happens to someone at some time.
@@ -68,12 +69,6 @@ pub(crate) enum Event {
         host: usize,
         life: u32,
     },
-    /// A host reads what it is to push and lacks a chunk of.
-    Repair {
-        host: usize,
-        life: u32,
-        order: Order<PeerId>,
-    },
     /// A server synced a content that became whole otherwise.
     Look {
         host: usize,
@@ -96,7 +91,21 @@ pub(crate) enum Event {
         chunk_writes: u64,
     },
     /// A reader gets one more piece.
-    FetchStep(Fetch),
+    Read {
+        host: usize,
+        life: u32,
+        reader: Reader,
+    },
+    /// A question for a piece reaches whom it is for.
+    LookAsked(Question),
+    /// The answer reaches who asked.
+    LookAnswered(Question, Given),
+    /// A pause or the patience of a look may be over.
+    LookDue {
+        host: usize,
+        life: u32,
+        look: u64,
+    },
     /// A host removes chunks that it need not keep.
     Sweep {
         host: usize,

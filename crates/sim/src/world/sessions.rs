@@ -105,6 +105,7 @@ impl World {
             let later = self.millis(1, IDLE_TIMEOUT.as_millis() as u64);
             self.after(later, Event::Notice { session: peer, end: end.other() });
         }
+        self.interrupt_looks(host, peer);
         let is_told = end == End::Parent && was_left;
         self.feed(host, if is_told { Input::PeerLeft { peer } } else { Input::PeerDown { peer } });
         if end == End::Child && self.hosts[child].parent_session.is_none() {

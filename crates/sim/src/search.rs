@@ -1,0 +1,270 @@
+//! Looks for pieces, driven: [`wayfs_transfer::search`] decides whom to ask and when to give up, as it does live. Questions and
+//! answers go over the simulated lines, and whoever is asked and has it not looks in turn.
+
+use crate::contents::{CHUNK_LEN, Wanted};
+use crate::coverage::Branch;
+use crate::disk::Chunk;
+use crate::network::End;
+use crate::reading::Reader;
+use crate::world::{Event, World};
+use std::time::Duration;
+use wayfs_proto::{Holder, Input as EngineInput, PeerId, Role};
+use wayfs_transfer::search::{Child, ChildKind, Failure, Input, Look, Output, Parent, Scope, Sources};
+use wayfs_transfer::{Patience, Search};
+use wayfs_types::Digest;
+
+/// A header without a body.
+const HEADER_LEN: usize = 100;
+/// What is cut stands still for so long, and is looked at again.
+const STALLED: Duration = Duration::from_millis(300);
+/// What each hop keeps for itself of the time that the asker allows.
+const HOP_COST: Duration = Duration::from_millis(300);
+
+/// A look that is under way at a host.
+#[derive(Debug)]
+pub(crate) struct Looking {
+    wanted: Wanted,
+    search: Search<PeerId>,
+    patience: Duration,
+    /// Whom it asks, and which of its questions that is: an answer to a former one comes too late.
+    asks: Option<PeerId>,
+    questions: u64,
+    then: Then,
+}
+
+/// What a look is for.
+#[derive(Debug, Clone)]
+pub(crate) enum Then {
+    /// Somebody reads here.
+    Read(Reader),
+    /// The answer to a neighbour.
+    Answer(Question),
+}
+
+/// A question for a piece.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Question {
+    /// The session that it goes over, and from which of its ends.
+    pub(crate) peer: PeerId,
+    pub(crate) from: End,
+    /// The look that asks, and which of its questions.
+    look: u64,
+    number: u64,
+    wanted: Wanted,
+    patience: Duration,
+}
+
+/// An answer.
+pub(crate) type Given = Result<(), Failure>;
+
+impl World {
+    /// Gets a piece into a host's store from whom it can, or finds out that it is there.
+    pub(crate) fn look_for_piece(
+        &mut self,
+        index: usize,
+        wanted: Wanted,
+        (asker, patience): (Option<PeerId>, Duration),
+        then: Then,
+    ) {
+        if self.read_piece(index, wanted.piece) {
+            return self.looked(index, wanted, &then, Ok(()));
+        }
+        let scope = self.scope_at(index);
+        let look = Look { scope, writer: wanted.version.origin(), asker };
+        let search = Search::new(look, Patience::new(patience, self.now));
+        self.looks_begun += 1;
+        let number = self.looks_begun;
+        let looking = Looking { wanted, search, patience, asks: None, questions: 0, then };
+        self.hosts[index].looks.insert(number, looking);
+        self.drain_look(index, number);
+    }
+
+    /// Reads a piece. A damaged one is put aside, and is not in the index any more.
+    pub(crate) fn read_piece(&mut self, index: usize, piece: Digest) -> bool {
+        let found = self.hosts[index].disk.0.borrow().read_chunk(piece);
+        match found {
+            Some(Chunk::Sound) => drop(self.hosts[index].touched.insert(piece, self.now)),
+            Some(Chunk::Damaged) => {
+                self.hosts[index].disk.0.borrow_mut().lose(piece);
+                self.cover(Branch::DamageFound, true);
+            }
+            None => {}
+        }
+        found == Some(Chunk::Sound)
+    }
+
+    pub(crate) fn scope_at(&self, index: usize) -> Scope {
+        if self.hosts[index].is_client() { Scope::AT_CLIENT } else { Scope::AT_SERVER }
+    }
+
+    fn feed_look(&mut self, index: usize, look: u64, input: Input<PeerId>) {
+        let now = self.now;
+        if let Some(looking) = self.hosts[index].looks.get_mut(&look) {
+            if matches!(input, Input::Had | Input::NotHad(_)) {
+                looking.asks = None;
+            }
+            looking.search.handle(now, input);
+            self.drain_look(index, look);
+        }
+    }
+
+    fn drain_look(&mut self, index: usize, look: u64) {
+        while let Some(looking) = self.hosts[index].looks.get_mut(&look) {
+            let wanted = looking.wanted;
+            let Some(output) = looking.search.poll_output() else { break };
+            self.note(|| format!("  host {index} looks for {wanted:?} {output:?}"));
+            match output {
+                Output::Look => {
+                    let sources = self.sources(index, wanted);
+                    if let Some(looking) = self.hosts[index].looks.get_mut(&look) {
+                        looking.search.handle(self.now, Input::Sources(sources));
+                    }
+                }
+                Output::Ask(peer) => self.ask_for(index, look, peer),
+                Output::Over(result) => {
+                    let over = self.hosts[index].looks.remove(&look);
+                    if let Some(Looking { then, .. }) = over {
+                        self.looked(index, wanted, &then, result);
+                    }
+                }
+            }
+        }
+        self.arm_look(index, look);
+    }
+
+    fn arm_look(&mut self, index: usize, look: u64) {
+        let due = self.hosts[index].looks.get(&look).and_then(|looking| looking.search.poll_timeout());
+        if let Some(due) = due {
+            let life = self.hosts[index].life;
+            self.at(due, Event::LookDue { host: index, life, look });
+        }
+    }
+
+    /// A pause, or the patience of a look, may be over.
+    pub(crate) fn wake_look(&mut self, index: usize, look: u64) {
+        let now = self.now;
+        let due = self.hosts[index].looks.get(&look).and_then(|looking| looking.search.poll_timeout());
+        if due.is_some_and(|due| due <= now) {
+            self.feed_look(index, look, Input::Tick);
+        }
+    }
+
+    fn looked(&mut self, index: usize, wanted: Wanted, then: &Then, result: Given) {
+        match then {
+            Then::Read(reader) => self.piece_read(index, reader.clone(), result.is_ok()),
+            Then::Answer(question) => {
+                if result.is_ok() {
+                    self.note_reader(index, question, wanted);
+                }
+                self.answer_look(question, result);
+            }
+        }
+    }
+
+    /// Sharing is noticed by who reads: the top of a tree is fetched once for each reading, so that it stands for all of it.
+    fn note_reader(&mut self, index: usize, question: &Question, wanted: Wanted) {
+        let is_top = self.inode(index, wanted.file).is_some_and(|inode| inode.content.root() == Some(wanted.piece));
+        if is_top && question.from == End::Child {
+            self.feed(index, EngineInput::Fetched { peer: question.peer, file: wanted.file });
+        }
+    }
+
+    // Over the lines.
+
+    fn ask_for(&mut self, index: usize, look: u64, peer: PeerId) {
+        let Some(looking) = self.hosts[index].looks.get_mut(&look) else { return };
+        looking.questions += 1;
+        looking.asks = Some(peer);
+        let (number, wanted) = (looking.questions, looking.wanted);
+        let patience = looking.patience.saturating_sub(HOP_COST).max(HOP_COST);
+        let Some(from) = self.end_at(index, peer) else { return };
+        let later = self.across(peer, from, HEADER_LEN) + self.millis(0, 50);
+        self.after(later, Event::LookAsked(Question { peer, from, look, number, wanted, patience }));
+    }
+
+    /// Which end of a session a host is.
+    fn end_at(&self, index: usize, peer: PeerId) -> Option<End> {
+        let session = self.sessions.get(&peer)?;
+        Some(if session.child == index { End::Child } else { End::Parent })
+    }
+
+    /// A question reaches whom it is for.
+    pub(crate) fn look_asked(&mut self, question: Question) {
+        if self.is_cut(question.peer) {
+            return self.after(STALLED, Event::LookAsked(question));
+        }
+        let Some(host) = self.living_end(question.peer, question.from.other()) else { return };
+        self.look_for_piece(host, question.wanted, (Some(question.peer), question.patience), Then::Answer(question));
+    }
+
+    fn answer_look(&mut self, question: &Question, result: Given) {
+        let (body, most) = if result.is_ok() { (CHUNK_LEN as usize, 300) } else { (0, 10) };
+        let later = self.across(question.peer, question.from.other(), HEADER_LEN + body) + self.millis(0, most);
+        self.after(later, Event::LookAnswered(*question, result));
+    }
+
+    /// An answer reaches who asked.
+    pub(crate) fn look_answered(&mut self, question: Question, result: Given) {
+        if self.is_cut(question.peer) {
+            return self.after(STALLED, Event::LookAnswered(question, result));
+        }
+        let Some(host) = self.living_end(question.peer, question.from) else { return };
+        let is_waited_for = |looking: &Looking| looking.asks.is_some() && looking.questions == question.number;
+        if !self.hosts[host].looks.get(&question.look).is_some_and(is_waited_for) {
+            return;
+        }
+        let input = match result {
+            Ok(()) if self.take_piece(host, question.wanted, question.from) => Input::Had,
+            Ok(()) => Input::NotHad(Failure::Local),
+            // What failed there says nothing of this disk.
+            Err(Failure::Local) => Input::NotHad(Failure::Refused),
+            Err(failure) => Input::NotHad(failure),
+        };
+        self.feed_look(host, question.look, input);
+    }
+
+    /// A piece has come from above or below. Whether there was room.
+    pub(crate) fn take_piece(&mut self, index: usize, wanted: Wanted, from: End) -> bool {
+        if !self.put_piece(index, wanted.piece) {
+            return false;
+        }
+        let is_from_below = from == End::Parent;
+        self.cover(if is_from_below { Branch::FetchedFromBelow } else { Branch::FetchedFromAbove }, true);
+        if is_from_below {
+            self.back_fetched(index, wanted);
+        }
+        true
+    }
+
+    /// A session is over for a host: what it asked there finds no answer.
+    pub(crate) fn interrupt_looks(&mut self, index: usize, peer: PeerId) {
+        let asks = |looking: &Looking| looking.asks == Some(peer);
+        let all: Vec<u64> =
+            self.hosts[index].looks.iter().filter(|(_, looking)| asks(looking)).map(|(look, _)| *look).collect();
+        for look in all {
+            self.feed_look(index, look, Input::NotHad(Failure::Unreachable));
+        }
+    }
+
+    /// Who is there, as far as a host sees, and who of them has a version on record.
+    pub(crate) fn sources(&self, index: usize, wanted: Wanted) -> Sources<PeerId> {
+        let replica = self.hosts[index].replica.as_ref();
+        let holders = replica.and_then(|replica| replica.holders(wanted.file, wanted.version).ok()).unwrap_or_default();
+        let holders = holders.into_iter().filter_map(|holder| match holder {
+            Holder::Child(origin, _) => Some(origin),
+            Holder::Here | Holder::Parent | Holder::Unknown => None,
+        });
+        let below = self.sessions.values().filter(|s| s.parent == index && s.alive[End::Parent.index()]);
+        let children = below.map(|session| Child {
+            peer: session.peer,
+            origin: self.hosts[session.child].config.origin,
+            kind: if self.hosts[session.child].is_client() { ChildKind::Client } else { ChildKind::Station },
+        });
+        let parent = match self.hosts[index].parent_session {
+            Some(peer) => Parent::There(peer),
+            None if self.hosts[index].role() == Role::Home => Parent::None,
+            None => Parent::Away,
+        };
+        Sources { holders: holders.collect(), children: children.collect(), parent }
+    }
+}
