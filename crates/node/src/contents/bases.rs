@@ -74,7 +74,7 @@ impl Volume {
 
     /// The bases of an answer, one after the other; `None` if one of them is not to be had.
     pub(crate) async fn bases_of_answer(
-        &self,
+        self: &Arc<Self>,
         session: &Session,
         offer: &Offer,
         form: Form,

@@ -69,7 +69,7 @@ impl Volume {
     }
 
     /// The asker has it: it may be a base of what it asks for next, as if it had been packed here.
-    async fn note_given(&self, session: &Session, (want, offer): (Want, &Offer), inflow: &Inflow) {
+    async fn note_given(self: &Arc<Self>, session: &Session, (want, offer): (Want, &Offer), inflow: &Inflow) {
         let is_too_long = inflow.head.unpacked_len() > BASE_LEN_MAX as u64;
         if offer.number == 0 || is_too_long || !session.path(self).is_slow() {
             return;

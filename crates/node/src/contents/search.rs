@@ -81,18 +81,9 @@ impl Looking<'_, '_> {
         };
         self.search.handle(clock::awake(), input);
     }
-
-    fn error_of(&mut self, failure: Failure) -> FetchError {
-        match failure {
-            Failure::NotHeld => FetchError::NotHeld,
-            Failure::Unreachable => FetchError::Unreachable,
-            Failure::TimedOut => FetchError::TimedOut,
-            Failure::Refused | Failure::Local => self.refusal.take().expect("it was told of one"),
-        }
-    }
 }
 
-fn failure_of(error: &FetchError) -> Failure {
+pub(super) fn failure_of(error: &FetchError) -> Failure {
     match error {
         FetchError::NotHeld => Failure::NotHeld,
         FetchError::Unreachable => Failure::Unreachable,
@@ -133,7 +124,9 @@ impl Volume {
         let mut looking = Looking { want, search, wait, told, refusal: None };
         loop {
             match looking.search.poll_output() {
-                Some(Output::Over(result)) => return result.map_err(|failure| looking.error_of(failure)),
+                Some(Output::Over(result)) => {
+                    return result.map_err(|failure| FetchError::of(failure, looking.refusal.as_ref()));
+                }
                 Some(Output::Look) if self.is_stopped() => return Err(FetchError::Unreachable),
                 Some(Output::Look) => looking.search.handle(clock::awake(), Input::Sources(self.sources(want))),
                 Some(Output::Ask(peer)) => {

@@ -7,7 +7,6 @@ use super::bases::{Offer, Packed};
 use super::chunks::Keep;
 use super::codec;
 use super::confined;
-use super::fetch::Until;
 use super::message::{self, Ask, Form, Reply};
 use super::presence::{self, CallOff, Walk};
 use super::recent::RECENT_LEN_MAX;
@@ -27,6 +26,7 @@ use tracing::debug;
 use wayfs_content::CHUNK_MAX;
 use wayfs_net::{IncomingRequest, RecvBody, RequestError, Responder};
 use wayfs_proto::{Input, Neighbour, PeerId};
+use wayfs_transfer::fetches::Until;
 use wayfs_transfer::{Piece, Presence};
 use wayfs_types::{Content, Digest, FileId, OriginId, RecordId};
 

@@ -1,7 +1,8 @@
 //! What is asked for, and why it was not had.
 
 use crate::contents::ContentsError;
-use wayfs_types::{Digest, FileId, RecordId};
+pub(crate) use wayfs_transfer::Want;
+use wayfs_transfer::search::Failure;
 
 /// Why a chunk could not be had.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -23,12 +24,16 @@ pub enum FetchError {
     Refused(String),
 }
 
-/// A chunk, and what it is a part of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Want {
-    pub(crate) file: FileId,
-    pub(crate) version: RecordId,
-    pub(crate) digest: Digest,
+impl FetchError {
+    /// What a failure is called for whoever waits, if this was told of it.
+    pub(super) fn of(failure: Failure, told: Option<&Self>) -> Self {
+        match failure {
+            Failure::NotHeld => Self::NotHeld,
+            Failure::Unreachable => Self::Unreachable,
+            Failure::TimedOut => Self::TimedOut,
+            Failure::Refused | Failure::Local => told.expect("a refusal is told with its reason").clone(),
+        }
+    }
 }
 
 pub(super) type Fetched = Result<(), FetchError>;
