@@ -83,7 +83,7 @@ struct Looking {
 impl Drop for Looking {
     fn drop(&mut self) {
         let error = self.result.as_ref().err();
-        let result = self.result.as_ref().map(|()| ()).map_err(failure_of);
+        let result = self.result.as_ref().copied().map_err(failure_of);
         let mut state = self.volume.fetches.lock();
         state.looks.remove(&self.look);
         state.inflows.remove(&self.look);
