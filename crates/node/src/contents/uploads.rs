@@ -28,11 +28,6 @@ impl Uploads {
         Self { state: Mutex::new(State { queue: wayfs_transfer::Uploads::new(at_once_max), wakes_at: None }) }
     }
 
-    /// A session ended: the engine orders again in the next one.
-    pub(crate) fn forget(&self, peer: PeerId) {
-        self.lock().queue.handle(clock::awake(), Input::SessionEnded(peer));
-    }
-
     pub(crate) fn stop(&self) {
         self.lock().queue.handle(clock::awake(), Input::Stop);
     }
@@ -65,6 +60,11 @@ impl Volume {
         if !orders.is_empty() {
             self.feed_uploads(orders.into_iter().map(Input::Order));
         }
+    }
+
+    /// A session ended: the engine orders again in the next one.
+    pub(crate) fn forget_uploads(&self, peer: PeerId) {
+        self.feed_uploads([Input::SessionEnded(peer)]);
     }
 
     fn feed_uploads(&self, inputs: impl IntoIterator<Item = Input<PeerId>>) {

@@ -54,12 +54,11 @@ impl Volume {
         // A ticket may have named another home since the last session.
         self.note_home();
         let mut orders = Orders::default();
+        let mut left = None;
         let peer = {
             let mut core = self.lock();
-            if let Some((old, reason)) = old
-                && core.leave(old, reason, &mut orders)
-            {
-                self.uploads.forget(old);
+            if let Some((old, reason)) = old {
+                left = core.leave(old, reason, &mut orders).then_some(old);
             }
             let peer = core.next_peer();
             let session = Session {
@@ -77,6 +76,9 @@ impl Volume {
             core.attach(session, &mut orders);
             peer
         };
+        if let Some(left) = left {
+            self.forget_uploads(left);
+        }
         let runtime = &self.settings.runtime;
         runtime.spawn(session::read_frames(Weak::clone(&self.me), peer, connection.clone(), receiver));
         runtime.spawn(session::serve_requests(Weak::clone(&self.me), peer, connection.clone()));
@@ -91,8 +93,9 @@ impl Volume {
     /// The same, with the word for the engine.
     pub(crate) fn detach_as(&self, end: Input, peer: PeerId, reason: &str) {
         let mut orders = Orders::default();
-        if self.lock().detach_as(end, peer, reason, &mut orders) {
-            self.uploads.forget(peer);
+        let has_ended = self.lock().detach_as(end, peer, reason, &mut orders);
+        if has_ended {
+            self.forget_uploads(peer);
         }
         self.carry_out(orders);
     }
