@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use wayfs_proto::{Holder, Input as EngineInput, PeerId, Role};
 use wayfs_transfer::search::{Failure, Input, Look, Output, Scope};
-use wayfs_transfer::{Patience, Piece, Search};
+use wayfs_transfer::{Patience, Piece, Search, Want};
 use wayfs_types::{Content, Digest, FileId, RecordId, Top};
 
 /// Most pieces of a content: a list node and four chunks.
@@ -23,14 +23,6 @@ pub(crate) const CHUNK_LEN: u64 = 10_000;
 const CONNECTED: Duration = Duration::from_secs(60);
 /// Patience of a look while the world stands still: more than the pause that ends it.
 const STILL: Duration = Duration::from_secs(10);
-
-/// A piece, and what it is a part of.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Wanted {
-    pub(crate) file: FileId,
-    pub(crate) version: RecordId,
-    pub(crate) piece: Digest,
-}
 
 impl World {
     /// A content that nobody ever wrote before, of 1 to [`PIECES_MAX`] pieces.
@@ -126,7 +118,7 @@ impl World {
         for (file, version, content) in all {
             let Some(root) = content.root() else { continue };
             let is_had = self.pieces(root).iter().all(|piece| {
-                let wanted = Wanted { file, version, piece: *piece };
+                let wanted = Want { file, version, digest: *piece };
                 self.obtain(index, None, wanted, self.scope_at(index))
             });
             if !is_had {
@@ -143,7 +135,7 @@ impl World {
         let (parent, scope) = (self.hosts[index].parent_session, Scope::of_all_below(self.sessions.len()));
         let is_here = self.pieces(root).iter().all(|piece| {
             let is_sound = self.hosts[index].disk.0.borrow().read_chunk(*piece) == Some(Chunk::Sound);
-            let wanted = Wanted { file, version, piece: *piece };
+            let wanted = Want { file, version, digest: *piece };
             is_sound || !self.hosts[index].is_client() && self.obtain(index, parent, wanted, scope)
         });
         if is_here {
@@ -195,13 +187,13 @@ impl World {
     pub(crate) fn can_read(&mut self, index: usize, file: FileId, version: RecordId, root: Digest) -> bool {
         let pieces = self.pieces(root);
         let scope = self.scope_at(index);
-        pieces.iter().all(|piece| self.obtain(index, None, Wanted { file, version, piece: *piece }, scope))
+        pieces.iter().all(|piece| self.obtain(index, None, Want { file, version, digest: *piece }, scope))
     }
 
     /// Gets a piece into a host's store at this moment; `asker` is the session that it is got for. Whether it is there. The
     /// machine that ships decides whom to ask; what it would wait for does not come while the world stands still.
-    fn obtain(&mut self, index: usize, asker: Option<PeerId>, wanted: Wanted, scope: Scope) -> bool {
-        if self.read_piece(index, wanted.piece) {
+    fn obtain(&mut self, index: usize, asker: Option<PeerId>, wanted: Want, scope: Scope) -> bool {
+        if self.read_piece(index, wanted.digest) {
             return true;
         }
         let look = Look { scope, writer: wanted.version.origin(), asker };
@@ -217,7 +209,7 @@ impl World {
         false
     }
 
-    fn obtain_from(&mut self, index: usize, peer: PeerId, wanted: Wanted) -> Input<PeerId> {
+    fn obtain_from(&mut self, index: usize, peer: PeerId, wanted: Want) -> Input<PeerId> {
         let Some((source, from)) = self.other_end(index, peer) else { return Input::NotHad(Failure::Unreachable) };
         let scope = self.scope_at(source);
         if !self.obtain(source, Some(peer), wanted, scope) {
@@ -241,7 +233,7 @@ impl World {
     }
 
     /// A chunk came up from a child: perhaps the version is whole by now.
-    pub(crate) fn back_fetched(&mut self, index: usize, wanted: Wanted) {
+    pub(crate) fn back_fetched(&mut self, index: usize, wanted: Want) {
         let inode = self.inode(index, wanted.file).filter(|inode| inode.version == wanted.version);
         if let Some(root) = inode.and_then(|inode| inode.content.root()) {
             self.note_whole(index, root);

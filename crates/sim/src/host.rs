@@ -3,12 +3,13 @@
 use crate::disk::DiskHandle;
 use crate::locks::LockUse;
 use crate::push::Pushing;
-use crate::search::Looking;
+use crate::search::{Looking, Waiting};
 use crate::sharing::Asked;
 use crate::world::Roaming;
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_proto::{Config, PeerId, Replica, Role};
-use wayfs_transfer::{PushId, Uploads};
+use wayfs_transfer::fetches::{LookId, WaitId};
+use wayfs_transfer::{Fetches, PushId, Uploads};
 use wayfs_types::request::{Level, Outcome, Request, RequestId};
 use wayfs_types::{Content, Digest, FileId, Name, OriginId, RecordId, Time, WallTime};
 
@@ -99,7 +100,12 @@ pub(crate) struct Host {
     pub(crate) pushes: BTreeMap<PushId<PeerId>, Pushing>,
     pub(crate) pushes_begun: u64,
     /// Looks for pieces that are under way.
-    pub(crate) looks: BTreeMap<u64, Looking>,
+    pub(crate) looks: BTreeMap<LookId, Looking>,
+    /// Who waits for which of them.
+    pub(crate) fetches: Fetches<PeerId>,
+    pub(crate) waits: BTreeMap<WaitId, Waiting>,
+    /// The earliest end of a patience that is waited for.
+    pub(crate) fetches_wake_at: Option<Time>,
     /// Its disk lost or damaged something that the engine relies on.
     pub(crate) is_harmed: bool,
     /// Chunks that were on its disk and were damaged or lost there.
@@ -145,6 +151,9 @@ impl Host {
             pushes: BTreeMap::new(),
             pushes_begun: 0,
             looks: BTreeMap::new(),
+            fetches: Fetches::default(),
+            waits: BTreeMap::new(),
+            fetches_wake_at: None,
             is_harmed: false,
             hit: BTreeSet::new(),
             config,
@@ -231,6 +240,9 @@ impl Host {
         self.uploads_wake_at = None;
         self.pushes.clear();
         self.looks.clear();
+        self.fetches = Fetches::default();
+        self.waits.clear();
+        self.fetches_wake_at = None;
     }
 }
 

@@ -15,6 +15,10 @@ use wayfs_types::Time;
 
 /// A silent session dies after this time, as the live one does.
 pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(15);
+/// A header of a content request without a body, in bytes.
+pub(crate) const HEADER_LEN: usize = 100;
+/// What is on a line that is cut stands still for so long, and is looked at again.
+pub(crate) const STALLED: Duration = Duration::from_millis(300);
 /// First retransmission of a lost packet; doubles.
 const RETRANSMISSION_TIMEOUT: Duration = Duration::from_millis(200);
 /// Bytes of a packet that opens a connection.

@@ -4,11 +4,10 @@
 use crate::contents::CHUNK_LEN;
 use crate::coverage::Branch;
 use crate::disk::Chunk;
-use crate::network::End;
+use crate::network::{End, HEADER_LEN, STALLED};
 use crate::planted::Bug;
-use crate::world::{Event, World};
+use crate::world::{Event, Transfer, World};
 use rand::Rng;
-use std::time::Duration;
 use wayfs_proto::{Input as EngineInput, PeerId, Role};
 use wayfs_transfer::push::{self, Input, Output, Push};
 use wayfs_transfer::uploads::{Failure, Input as Report};
@@ -17,10 +16,6 @@ use wayfs_types::Digest;
 
 /// Bytes that a transport may have in flight: the fewest chunks.
 const WINDOW: u64 = 0;
-/// A header without a body.
-const HEADER_LEN: usize = 100;
-/// What is cut stands still for so long, and is looked at again.
-const STALLED: Duration = Duration::from_millis(300);
 /// Part of the questions that are interrupted although their session goes on.
 const INTERRUPTED: f64 = 0.005;
 
@@ -182,19 +177,7 @@ impl World {
             Question::Take(_) | Question::TakeWhole(_) => (CHUNK_LEN as usize, 1500),
         };
         let later = self.across(id.peer, End::Child, HEADER_LEN + body) + self.millis(0, most);
-        self.after(later, Event::PushAsked(Asked { id, number, question }));
-    }
-
-    /// How long something is on its way over the line of a session.
-    pub(crate) fn across(&mut self, peer: PeerId, from: End, len: usize) -> Duration {
-        let Some(session) = self.sessions.get(&peer) else { return Duration::ZERO };
-        let link = self.links.get_mut(&(session.child, session.parent)).expect("sessions run over links");
-        link.arrival(from, self.now, len, &mut self.random) - self.now
-    }
-
-    pub(crate) fn is_cut(&self, peer: PeerId) -> bool {
-        let link = self.sessions.get(&peer).map(|session| (session.child, session.parent));
-        link.is_some_and(|link| self.links[&link].cut_since.is_some())
+        self.after(later, Event::Transfer(Transfer::PushAsked(Asked { id, number, question })));
     }
 
     // At the parent.
@@ -202,7 +185,7 @@ impl World {
     /// A question reaches the parent.
     pub(crate) fn push_asked(&mut self, asked: Asked) {
         if self.is_cut(asked.id.peer) {
-            return self.after(STALLED, Event::PushAsked(asked));
+            return self.after(STALLED, Event::Transfer(Transfer::PushAsked(asked)));
         }
         let Some(parent) = self.living_end(asked.id.peer, End::Parent) else { return };
         if !self.healed && self.random.random_bool(INTERRUPTED) {
@@ -266,7 +249,7 @@ impl World {
         }
         let span = self.sync_span();
         let chunk_writes = self.hosts[index].disk.0.borrow().sync_point().chunk_writes;
-        self.after(span, Event::PushSynced { asked, root, chunk_writes });
+        self.after(span, Event::Transfer(Transfer::PushSynced { asked, root, chunk_writes }));
     }
 
     /// The parent synced all that was pushed, and says so.
@@ -287,13 +270,13 @@ impl World {
 
     fn answer_push(&mut self, asked: &Asked, answer: Answer) {
         let later = self.across(asked.id.peer, End::Parent, HEADER_LEN);
-        self.after(later, Event::PushAnswered { id: asked.id, number: asked.number, answer });
+        self.after(later, Event::Transfer(Transfer::PushAnswered { id: asked.id, number: asked.number, answer }));
     }
 
     /// An answer reaches the host that pushes.
     pub(crate) fn push_answered(&mut self, id: PushId<PeerId>, number: u64, answer: Answer) {
         if self.is_cut(id.peer) {
-            return self.after(STALLED, Event::PushAnswered { id, number, answer });
+            return self.after(STALLED, Event::Transfer(Transfer::PushAnswered { id, number, answer }));
         }
         let Some(child) = self.living_end(id.peer, End::Child) else { return };
         if self.hosts[child].pushes.get(&id).is_some_and(|pushing| pushing.number == number) {

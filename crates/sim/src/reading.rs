@@ -1,13 +1,12 @@
 //! Whoever needs a content whole: a program that reads a file, and a host that is to push what it has not whole.
 
-use crate::contents::Wanted;
 use crate::coverage::Branch;
 use crate::search::Then;
-use crate::world::{Event, World};
+use crate::world::{Due, Event, Transfer, World};
 use std::time::Duration;
 use wayfs_proto::PeerId;
-use wayfs_transfer::Order;
 use wayfs_transfer::uploads::{Input, Repaired};
+use wayfs_transfer::{Order, Want};
 use wayfs_types::{Digest, FileId, RecordId};
 
 /// Looks for a chunk that cannot be had before a program gives up.
@@ -54,7 +53,7 @@ impl World {
 
     fn read_later(&mut self, index: usize, reader: Reader, (least, most): (u64, u64)) {
         let (later, life) = (self.millis(least, most), self.hosts[index].life);
-        self.after(later, Event::Read { host: index, life, reader });
+        self.after(later, Event::Transfer(Transfer::Due { host: index, life, due: Due::Read(reader) }));
     }
 
     /// Gets the next piece.
@@ -62,9 +61,9 @@ impl World {
         let Some(piece) = self.pieces(reader.root).get(reader.had).copied() else {
             return self.all_read(index, reader);
         };
-        let wanted = Wanted { file: reader.file, version: reader.version, piece };
+        let wanted = Want { file: reader.file, version: reader.version, digest: piece };
         let patience = reader.patience;
-        self.look_for_piece(index, wanted, (None, patience), Then::Read(reader));
+        self.want_piece(index, wanted, (None, patience), Then::Read(reader));
     }
 
     /// A piece is there, or cannot be had.

@@ -1,7 +1,7 @@
 //! The queue of contents for the parent, driven: [`wayfs_transfer::uploads`] decides, as it does live.
 
 use crate::planted::Bug;
-use crate::world::{Event, World};
+use crate::world::{Due, Event, Transfer, World};
 use wayfs_proto::{Input as EngineInput, PeerId};
 use wayfs_transfer::Order;
 use wayfs_transfer::uploads::{Input, Output};
@@ -47,7 +47,7 @@ impl World {
         if host.uploads_wake_at.is_none_or(|at| at > due) {
             host.uploads_wake_at = Some(due);
             let life = host.life;
-            self.at(due, Event::Upload { host: index, life });
+            self.at(due, Event::Transfer(Transfer::Due { host: index, life, due: Due::Upload }));
         }
     }
 

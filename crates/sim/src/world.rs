@@ -5,9 +5,11 @@ mod event;
 mod outputs;
 mod roaming;
 mod sessions;
+mod transfer;
 
 pub(crate) use event::Event;
 pub(crate) use roaming::Roaming;
+pub(crate) use transfer::{Due, Transfer};
 
 use crate::administrator::Fences;
 use crate::check::Violation;
@@ -87,8 +89,6 @@ pub(crate) struct World {
     queue: BinaryHeap<Reverse<Scheduled>>,
     scheduled: u64,
     next_peer: u64,
-    /// Looks for pieces so far.
-    pub(crate) looks_begun: u64,
 }
 
 impl World {
@@ -123,7 +123,6 @@ impl World {
             queue: BinaryHeap::new(),
             scheduled: 0,
             next_peer: 1,
-            looks_begun: 0,
         }
     }
 
@@ -216,14 +215,7 @@ impl World {
             Event::GoOnline { host } => self.wish(host, |host| host.is_online = true),
             Event::Notice { session, end } => self.end_session(session, end),
             Event::CutCheck { link, since } => self.cut_check(link, since),
-            Event::PushAsked(asked) => self.push_asked(asked),
-            Event::PushSynced { asked, root, chunk_writes } => self.push_synced(asked, root, chunk_writes),
-            Event::PushAnswered { id, number, answer } => self.push_answered(id, number, answer),
-            Event::Upload { host, life } => {
-                if self.hosts[host].life == life {
-                    self.wake_uploads(host);
-                }
-            }
+            Event::Transfer(event) => self.transfer(event),
             Event::Look { host, life, file, version, content } => {
                 if self.hosts[host].life == life {
                     self.look_for(host, file, version, content);
@@ -237,18 +229,6 @@ impl World {
             Event::Whole { host, life, root, chunk_writes } => {
                 if self.hosts[host].life == life {
                     self.whole(host, root, chunk_writes);
-                }
-            }
-            Event::Read { host, life, reader } => {
-                if self.hosts[host].life == life {
-                    self.read_on(host, reader);
-                }
-            }
-            Event::LookAsked(question) => self.look_asked(question),
-            Event::LookAnswered(question, result) => self.look_answered(question, result),
-            Event::LookDue { host, life, look } => {
-                if self.hosts[host].life == life {
-                    self.wake_look(host, look);
                 }
             }
             Event::Sweep { host } => self.sweep_and_plan(host),
@@ -294,17 +274,11 @@ impl World {
             | Event::Look { host, .. }
             | Event::LookHere { host, .. }
             | Event::Whole { host, .. }
-            | Event::Read { host, .. }
-            | Event::LookDue { host, .. }
-            | Event::Upload { host, .. }
             | Event::Sweep { host }
             | Event::Speak { host }
             | Event::Work { host } => *host,
             Event::Notice { session, end } => self.sessions.get(session)?.host(*end),
-            Event::LookAsked(asked) => self.sessions.get(&asked.peer)?.host(asked.from.other()),
-            Event::LookAnswered(asked, _) => self.sessions.get(&asked.peer)?.host(asked.from),
-            Event::PushAsked(asked) | Event::PushSynced { asked, .. } => self.sessions.get(&asked.id.peer)?.parent,
-            Event::PushAnswered { id, .. } => self.sessions.get(&id.peer)?.child,
+            Event::Transfer(event) => self.transfer_host(event)?,
             Event::CutCheck { .. }
             | Event::Fault
             | Event::Restart { .. }

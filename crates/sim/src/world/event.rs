@@ -1,14 +1,10 @@
 //! What is to happen, and in which order.
 
+use super::transfer::Transfer;
 use crate::disk::{Disk, SyncPoint};
 use crate::network::End;
-use crate::push::Asked;
-use crate::reading::Reader;
-use crate::search::{Given, Question};
 use wayfs_proto::PeerId;
 use wayfs_roam::DialId;
-use wayfs_transfer::uploads::Failure;
-use wayfs_transfer::{PushId, push};
 use wayfs_types::{Content, Digest, FileId, NodeId, RecordId, Time};
 
 /// Something that happens to someone at some time.
@@ -50,25 +46,8 @@ pub(crate) enum Event {
         link: (usize, usize),
         since: Time,
     },
-    /// A question of a push reaches the parent.
-    PushAsked(Asked),
-    /// A parent synced the pieces of a push.
-    PushSynced {
-        asked: Asked,
-        root: Digest,
-        chunk_writes: u64,
-    },
-    /// An answer reaches the child that pushes.
-    PushAnswered {
-        id: PushId<PeerId>,
-        number: u64,
-        answer: Result<push::Input, Failure>,
-    },
-    /// A pause of a push that failed may be over.
-    Upload {
-        host: usize,
-        life: u32,
-    },
+    /// Something happens to contents under way.
+    Transfer(Transfer),
     /// A server synced a content that became whole otherwise.
     Look {
         host: usize,
@@ -89,22 +68,6 @@ pub(crate) enum Event {
         life: u32,
         root: Digest,
         chunk_writes: u64,
-    },
-    /// A reader gets one more piece.
-    Read {
-        host: usize,
-        life: u32,
-        reader: Reader,
-    },
-    /// A question for a piece reaches whom it is for.
-    LookAsked(Question),
-    /// The answer reaches who asked.
-    LookAnswered(Question, Given),
-    /// A pause or the patience of a look may be over.
-    LookDue {
-        host: usize,
-        life: u32,
-        look: u64,
     },
     /// A host removes chunks that it need not keep.
     Sweep {

@@ -69,6 +69,18 @@ impl World {
         self.at(arrival, Event::Deliver { session: peer, from });
     }
 
+    /// How long something is on its way over the line of a session.
+    pub(crate) fn across(&mut self, peer: PeerId, from: End, len: usize) -> Duration {
+        let Some(session) = self.sessions.get(&peer) else { return Duration::ZERO };
+        let link = self.links.get_mut(&(session.child, session.parent)).expect("sessions run over links");
+        link.arrival(from, self.now, len, &mut self.random) - self.now
+    }
+
+    pub(crate) fn is_cut(&self, peer: PeerId) -> bool {
+        let link = self.sessions.get(&peer).map(|session| (session.child, session.parent));
+        link.is_some_and(|link| self.links[&link].cut_since.is_some())
+    }
+
     pub(super) fn deliver(&mut self, peer: PeerId, from: End) {
         let Some(session) = self.sessions.get(&peer) else { return };
         let link = &self.links[&(session.child, session.parent)];
