@@ -12,17 +12,18 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Crates whose unit tests are run, and by the bugs of which crates.
-const TESTED: [(&str, &[&str]); 7] = [
+const TESTED: [(&str, &[&str]); 8] = [
     ("tree", &["tree"]),
     ("proto", &["tree", "proto"]),
     ("content", &["content"]),
     ("roam", &["roam"]),
     ("store", &["store"]),
-    ("node", &["node", "content"]),
+    ("transfer", &["transfer"]),
+    ("node", &["node", "content", "transfer"]),
     ("client", &["client"]),
 ];
 /// Crates that the simulator runs.
-const SIMULATED: [&str; 4] = ["tree", "proto", "policy", "roam"];
+const SIMULATED: [&str; 5] = ["tree", "proto", "policy", "roam", "transfer"];
 /// Longest time for the tests of a crate, or for the seeds. A program that never ends is noticed, too.
 const BOUND: Duration = Duration::from_secs(600);
 const PAUSE: Duration = Duration::from_millis(50);
