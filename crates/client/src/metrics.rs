@@ -36,5 +36,12 @@ pub(crate) fn of_mount(volume: &Volume, vfs: &Vfs, name: &str) -> String {
     text.gauge("wayfs_open_dirty_oldest_seconds", "Age of the oldest of them.", &label, oldest);
     text.gauge("wayfs_open_handles", "Handles that programs have open.", &label, vfs.open_handles() as f64);
     text.gauge("wayfs_body_bytes", "Bytes of files kept whole for passthrough.", &label, vfs.files().idle_len() as f64);
+    let illegal = crate::files::illegal_count();
+    text.counter(
+        "wayfs_open_illegal_steps",
+        "Steps of open files that their table does not allow: a bug.",
+        &label,
+        illegal,
+    );
     text.finish()
 }

@@ -11,7 +11,7 @@ use super::follow::Served;
 use super::loading::Base;
 use super::open_file::OpenFile;
 use super::ranges::RangeSet;
-use super::state::{Changes, State};
+use super::state::State;
 use bytes::Bytes;
 use std::ops::Range;
 use wayfs_types::FsError;
@@ -33,13 +33,14 @@ impl State {
     /// What was appended to the base, if nothing else happened to it.
     pub(super) fn appended(&self) -> Option<Range<u64>> {
         let range = self.base.content.size()..self.size;
-        let is_all = self.unsaved.is_appended && self.unsaved.low_water.is_none() && self.saving.is_none();
-        (is_all && self.unsaved.ranges == RangeSet::of(range.clone())).then_some(range)
+        let changes = self.life.changes();
+        let is_all = changes.is_appended && changes.low_water.is_none() && self.life.taken().is_none();
+        (is_all && changes.ranges == RangeSet::of(range.clone())).then_some(range)
     }
 
     fn appended_bytes(&self, range: &Range<u64>) -> Option<Bytes> {
         let len = range.end - range.start;
-        match self.body.as_ref()? {
+        match self.life.body()? {
             Body::Memory(bytes) => Some(Bytes::copy_from_slice(bytes.get(range.start as usize..range.end as usize)?)),
             Body::Disk { file, .. } if len <= MOVED_MAX => {
                 read_at_quietly(file, range.start, len as usize).ok().map(Bytes::from)
@@ -62,12 +63,11 @@ impl State {
         self.size = start;
         self.base_limit = start;
         self.base = base;
-        self.body = None;
-        self.unsaved = Changes::default();
+        self.life.moved();
         self.put(contents, files, start, bytes)?;
         self.touched(start..start + bytes.len() as u64, mtime);
         self.user = user;
-        self.unsaved.is_appended = true;
+        self.life.was_appended();
         Ok(())
     }
 }
@@ -82,17 +82,17 @@ impl OpenFile {
         let mut state = self.state();
         let bytes = state.appended().and_then(|range| state.appended_bytes(&range));
         let (Some(bytes), Some(newest)) = (bytes, newest) else {
-            state.unsaved.is_appended = false;
+            state.life.stays_where_written();
             return Ok(Appended::AsWritten);
         };
         let (version, content) = (newest.version, newest.content.clone());
         let base = Base { file: state.base.file, version, content, lender: None };
-        let before = (state.base.clone(), state.base_limit, state.size, state.body.clone(), state.unsaved.clone());
+        let before = (state.base.clone(), state.base_limit, state.size, state.life.clone());
         let outcome = state.append_to(contents, files, base, &bytes);
         if outcome.is_ok() {
             state.journal_image(contents, files);
         } else {
-            (state.base, state.base_limit, state.size, state.body, state.unsaved) = before;
+            (state.base, state.base_limit, state.size, state.life) = before;
         }
         outcome.map(|()| Appended::Moved)
     }

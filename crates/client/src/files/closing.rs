@@ -14,9 +14,10 @@
 //! a fork copied are closed in the middle of what the program writes, so this happens.
 
 use super::body::{Body, BodyFile};
+use super::life::Closing;
 use super::open_file::OpenFile;
 use super::ranges::RangeSet;
-use super::state::{Changes, State};
+use super::state::State;
 use super::table::FileTable;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -24,11 +25,8 @@ use std::collections::hash_map::Entry;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
 use wayfs_types::{Content, FileId, RecordId, WallTime};
 
-/// How long a closed file that another handle keeps open waits for that handle's close.
-pub(super) const CLOSING_AGE: Duration = Duration::from_secs(1);
 /// Version of the form of notes.
 const FORMAT: u32 = 1;
 /// What notes are called, beside the body they are about.
@@ -60,14 +58,6 @@ pub(super) struct Note {
     pub(super) len: u64,
     pub(super) mtime: WallTime,
     pub(super) user: u32,
-}
-
-/// A file that waits for its record.
-#[derive(Debug)]
-pub(super) struct Closing {
-    pub(super) since: Instant,
-    len: u64,
-    note: PathBuf,
 }
 
 /// A body that an earlier daemon left closed and without a record.
@@ -150,17 +140,6 @@ fn forget_note(path: &Path) {
 }
 
 impl State {
-    /// Whether all that the file holds is to be committed and lies in its body.
-    fn is_all_new(&self) -> bool {
-        let is_whole = self.unsaved.is_any && self.unsaved.ranges.contains(&(0..self.size));
-        is_whole && self.size > 0 && self.removed.is_none() && !self.is_watched()
-    }
-
-    /// Whether a commit runs, or one that took a note is not known to be durable.
-    fn is_being_committed(&self) -> bool {
-        self.saving.is_some() || !self.closed.is_empty()
-    }
-
     fn note(&self) -> Note {
         Note {
             format: FORMAT,
@@ -179,15 +158,15 @@ impl FileTable {
     /// space of the disk.
     pub fn close_early(&self, file: &OpenFile, room: u64) -> EarlyClose {
         let mut state = file.state();
-        if state.is_being_committed() {
+        if state.life.is_behind_a_commit() {
             return EarlyClose::BehindAnother;
         }
-        if !state.is_all_new() {
+        if !state.life.may_close_early(state.size) {
             return EarlyClose::Unfit;
         }
-        let Some(Body::Disk { file: body, .. }) = &state.body else { return EarlyClose::Unfit };
+        let Some(Body::Disk { file: body, .. }) = state.life.body() else { return EarlyClose::Unfit };
         let note = body.path().with_extension(EXTENSION);
-        let counted = state.closing.as_ref().map_or(0, |before| before.len);
+        let counted = state.life.closing().map_or(0, |before| before.len);
         let len = state.size;
         let fits = |closing: u64| closing.saturating_sub(counted).checked_add(len).filter(|sum| *sum <= room);
         if self.closing_len.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_err() {
@@ -199,9 +178,9 @@ impl FileTable {
             self.closing_len.fetch_sub(len, Ordering::Relaxed);
             return EarlyClose::Unfit;
         }
-        let closing = Closing { since: Instant::now(), len, note };
-        if let Some(before) = state.closing.replace(closing)
-            && state.closing.as_ref().is_some_and(|closing| closing.note != before.note)
+        let closing = Closing { since: state.time(), len, note: note.clone() };
+        if let Some(before) = state.life.closed_early(closing)
+            && before.note != note
         {
             forget_note(&before.note);
         }
@@ -218,7 +197,7 @@ impl FileTable {
     /// Takes back the notes about what was committed, as soon as that is durable; answers `false` if the disk does
     /// not say so.
     pub(super) fn take_back_notes(&self, file: &OpenFile) -> bool {
-        let Some(newest) = file.state().closed.last().map(|closing| closing.since) else { return true };
+        let Some(newest) = file.state().life.noted().last().map(|closing| closing.since) else { return true };
         if let Err(error) = self.contents.sync() {
             tracing::warn!(%error, "a closed file is in the log and not durable yet: its note stays");
             return false;
@@ -226,7 +205,7 @@ impl FileTable {
         let mut state = file.state();
         // Another thread may have been here meanwhile, and yet another commit, which this sync says nothing of.
         // The lock is held to the end: the next close writes its note where these are.
-        for closing in state.closed.extract_if(.., |closing| closing.since <= newest) {
+        for closing in state.life.notes_durable(newest) {
             self.end_closing(Some(closing));
         }
         true
@@ -238,7 +217,7 @@ impl FileTable {
         if self.closing_len() == 0 {
             return;
         }
-        for file in self.files_here().into_iter().filter(|file| !file.state().closed.is_empty()) {
+        for file in self.files_here().into_iter().filter(|file| !file.state().life.noted().is_empty()) {
             if !self.take_back_notes(&file) {
                 return;
             }
@@ -250,7 +229,7 @@ impl FileTable {
     pub(super) fn take_over(&self, state: &mut State, left: Orphan) {
         let [_, note] = left.paths();
         let Orphan { note: Note { base, len, mtime, user, .. }, body } = left;
-        let now = Instant::now();
+        let now = state.time();
         self.closing_len.fetch_add(len, Ordering::Relaxed);
         state.base.version = base;
         state.base.content = Content::EMPTY;
@@ -259,11 +238,8 @@ impl FileTable {
         state.size = len;
         state.mtime = mtime;
         state.user = user;
-        state.body = Some(Body::Disk { file: Arc::new(body), present: RangeSet::of(0..len) });
-        state.unsaved = Changes { ranges: RangeSet::of(0..len), low_water: Some(0), is_any: true, is_appended: false };
-        state.dirty_since = Some(now);
-        state.retry_at = Some(now);
-        state.closing = Some(Closing { since: now, len, note });
+        let body = Body::Disk { file: Arc::new(body), present: RangeSet::of(0..len) };
+        state.life.taken_over(body, Closing { since: now, len, note }, now);
     }
 
     /// Bytes of files that were closed and have no record yet.
@@ -284,12 +260,7 @@ impl FileTable {
     /// Files that were closed and have no record yet, be it of a time that was set while they were committed, and those that an
     /// open emptied and nobody has written to.
     pub fn closed_or_emptied(&self) -> Vec<FileId> {
-        let is_done = |file: &FileId| {
-            self.find(*file).is_some_and(|file| {
-                let state = file.state();
-                state.closing.is_some() || state.is_only_emptied || state.writers == 0
-            })
-        };
+        let is_done = |file: &FileId| self.find(*file).is_some_and(|file| file.state().life.is_closed_or_emptied());
         self.dirty().into_iter().map(|dirty| dirty.file).filter(is_done).collect()
     }
 
@@ -298,7 +269,7 @@ impl FileTable {
         if self.closing_len() == 0 {
             return Vec::new();
         }
-        let is_closing = |file: &FileId| self.find(*file).is_some_and(|file| file.state().closing.is_some());
+        let is_closing = |file: &FileId| self.find(*file).is_some_and(|file| file.state().life.closing().is_some());
         self.dirty().into_iter().map(|dirty| dirty.file).filter(is_closing).collect()
     }
 }

@@ -13,22 +13,18 @@
 use super::append::Appended;
 use super::body::{Body, BodyFile, BodyFiles};
 use super::contents::{Contents, OldBase, OperationError, Store, Stored, WaitPolicy};
+use super::life::Origin;
 use super::loading::{self, Base};
 use super::open_file::OpenFile;
 use super::state::State;
 use bytes::Bytes;
 use std::ops::Range;
 use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
-use std::time::{Duration, Instant};
 use wayfs_content::{ChunkSink, ContentError, WriteError};
-use wayfs_types::{Content, Digest, FileId, FsError, Inode, RecordId, WallTime};
+use wayfs_types::{Content, Digest, FileId, FsError, Inode, RecordId, Time, WallTime};
 
 /// How often a commit begins again because the file was cut off under it.
 const ATTEMPTS_MAX: usize = 8;
-/// Pause before a failed commit is tried again: long enough not to hash a large file all the time
-/// while a disk is full, short beside what a person waits.
-const RETRY_PAUSE: Duration = Duration::from_secs(5);
-
 /// What is written by passthrough is hashed whole at each commit. While it is open that may take this part of one core's time: a ninth.
 const REST_FACTOR: u32 = 8;
 
@@ -67,8 +63,14 @@ struct Snapshot {
     dirty: Vec<Range<u64>>,
     bytes: SnapshotBytes,
     old_base: OldBase,
-    /// An earlier daemon may have committed it.
-    is_left: bool,
+    origin: Origin,
+}
+
+impl Snapshot {
+    /// Whether a record may hold it already.
+    fn is_left(&self) -> bool {
+        self.origin == Origin::Left
+    }
 }
 
 enum SnapshotBytes {
@@ -116,7 +118,7 @@ impl OpenFile {
         if matches!(wait_policy, WaitPolicy::None) && self.is_dirty() && !contents.is_free(self.id()) {
             return Err(OperationError::WouldBlock);
         }
-        let start = Instant::now();
+        let start = self.state().time();
         let _making = Making::begin(contents);
         let mut is_moved = false;
         let mut before: Option<Committed> = None;
@@ -130,10 +132,10 @@ impl OpenFile {
                     // The close is committed; what is left is tried again.
                     Err(_) if before.is_some() => return Ok(before),
                     stored => {
-                        self.state().rest_after(start.elapsed());
+                        self.state().rest_after(start);
                         let committed = stored?.map(|committed| Committed { is_moved, ..committed });
                         before = Committed::both(before, committed);
-                        if !self.state().is_set_since_its_close() {
+                        if !self.state().life.is_set_since_its_close() {
                             return Ok(before);
                         }
                     }
@@ -154,13 +156,12 @@ impl OpenFile {
 
     fn begin(&self, contents: &dyn Contents, files: &BodyFiles) -> Option<Snapshot> {
         let mut state = self.state();
-        if !state.unsaved.is_any || state.removed.is_some() {
+        if !state.life.is_to_be_committed() {
             return None;
         }
         adopt_name(&mut state, contents);
-        if state.is_only_emptied {
+        if state.life.is_only_emptied() {
             // What is written upon this commit needs it, and it may be lost.
-            state.is_only_emptied = false;
             state.journal_image(contents, files);
         }
         Some(state.freeze())
@@ -183,8 +184,7 @@ impl OpenFile {
         for _ in 0..ATTEMPTS_MAX {
             let snapshot = {
                 let mut state = self.state();
-                state.is_naming = state.removed.is_some();
-                if !state.is_naming {
+                if !state.life.naming_begun() {
                     return Err(FsError::NotFound.into());
                 }
                 state.freeze()
@@ -198,7 +198,7 @@ impl OpenFile {
                 Err(Setback::Removed) => Err(FsError::NotFound),
                 Err(Setback::OperationError(slow)) => Err(slow.into_error()),
             };
-            self.state().is_naming = false;
+            self.state().life.naming_failed();
             return match outcome {
                 Ok((content, stored)) => {
                     self.named(&snapshot, content, &stored);
@@ -219,7 +219,7 @@ impl OpenFile {
         let file = FileId::made_by(stored.record);
         (state.base.file, state.base.version) = (file, stored.inode.version);
         state.known_as = Arc::new(Inode { content: Content::EMPTY, ..Inode::clone(&stored.inode) });
-        state.removed = None;
+        state.life.named();
         self.set_id(file);
     }
 
@@ -331,7 +331,10 @@ impl OpenFile {
             Err(FsError::Stale) => {
                 self.give_up();
                 let last = self.last_seen(contents.inode(self.id()).as_deref());
-                self.state().removed.get_or_insert(last);
+                let mut state = self.state();
+                if !state.life.is_removed() {
+                    state.life.unnamed(last);
+                }
                 Ok(None)
             }
             Err(error) => {
@@ -360,30 +363,21 @@ impl OpenFile {
         let mut state = self.state();
         state.base.content = content;
         state.base.lender = None;
-        state.base_limit = snapshot.size.min(state.unsaved.low_water.unwrap_or(u64::MAX));
-        state.saving = None;
-        if std::mem::take(&mut state.is_left) && !state.unsaved.is_any && !state.is_served_or_watched() {
+        state.base_limit = snapshot.size.min(state.life.changes().low_water.unwrap_or(u64::MAX));
+        let now = state.time();
+        let is_as_it_was = !state.life.changes().is_any && !state.is_served_or_watched();
+        if state.life.commit_done(now) == Origin::Left && is_as_it_was {
             // A program that has it from the dead daemon's kernel may write there still, and nobody hears of that.
-            state.body = None;
+            state.life.body_dropped();
         }
         state.settle_journal();
-        // What came while it was hashed, such as a time that was set just after the close, waits for no other close, and the file
-        // is not whole without it: a rename, and whoever looks elsewhere, would show the time of the write.
-        let is_set_since = state.is_set_since_its_close();
-        state.retry_at = is_set_since.then(Instant::now);
-        if !is_set_since {
-            let closed = state.closing.take();
-            state.closed.extend(closed);
-        }
-        state.dirty_since = state.unsaved.is_any.then(Instant::now);
         state
     }
 
     fn give_up(&self) {
         let mut state = self.state();
-        let Some(saving) = state.saving.take() else { return };
-        state.retry_at = Some(Instant::now() + RETRY_PAUSE);
-        state.unsaved = saving.followed_by(&state.unsaved, state.size);
+        let (size, now) = (state.size, state.time());
+        state.life.commit_failed(size, now);
     }
 }
 
@@ -401,48 +395,41 @@ fn adopt_name(state: &mut State, contents: &dyn Contents) {
 /// killed daemon left counts by its bytes alone: a program may have set the time since, or nothing was written.
 fn same_version(contents: &dyn Contents, snapshot: &Snapshot, content: &Content) -> Option<RecordId> {
     let inode = contents.inode(snapshot.base.file)?;
-    if inode.content == *content && (snapshot.is_left || inode.mtime == snapshot.mtime) {
+    if inode.content == *content && (snapshot.is_left() || inode.mtime == snapshot.mtime) {
         return Some(inode.version);
     }
-    let is_nothing = snapshot.is_left && *snapshot.base.own_content() == *content;
+    let is_nothing = snapshot.is_left() && *snapshot.base.own_content() == *content;
     is_nothing.then_some(snapshot.base.version)
 }
 
 impl State {
-    /// Whether nobody has it open to write, and something is to be committed: no close will come for it.
-    fn is_set_since_its_close(&self) -> bool {
-        self.unsaved.is_any && self.writers == 0
-    }
-
     /// Takes what was written so far to be committed.
     fn freeze(&mut self) -> Snapshot {
         self.mark_passthrough();
-        let bytes = match &self.body {
+        let bytes = match self.life.body() {
             Some(Body::Memory(bytes)) => SnapshotBytes::Memory(Bytes::copy_from_slice(bytes)),
             Some(Body::Disk { file, .. }) => SnapshotBytes::Disk(Arc::clone(file)),
             None => SnapshotBytes::Unchanged,
         };
-        self.is_only_emptied = false;
         let old_base = if self.appended().is_some() { OldBase::IsRefused } else { OldBase::Conflicts };
-        let changes = std::mem::take(&mut self.unsaved);
-        let snapshot = Snapshot {
+        let (size, now, origin) = (self.size, self.time(), self.life.origin());
+        let changes = self.life.commit_begun(size, now);
+        Snapshot {
             base: self.base.clone(),
-            size: self.size,
+            size,
             mtime: self.mtime,
             user: self.user,
             dirty: changes.ranges.iter().collect(),
             bytes,
             old_base,
-            is_left: self.is_left,
-        };
-        self.saving_size = self.size;
-        self.saving = Some(changes);
-        snapshot
+            origin,
+        }
     }
 
-    /// All that was written by passthrough was hashed, which took so long: another time not too soon.
-    fn rest_after(&mut self, cost: Duration) {
-        self.rest_until = self.is_written_by_passthrough().then(|| Instant::now() + cost * REST_FACTOR);
+    /// All that was written by passthrough was hashed, which took since then: another time not too soon.
+    fn rest_after(&mut self, start: Time) {
+        let now = self.time();
+        self.life.rest(now + now.since(start) * REST_FACTOR);
     }
 }
 

@@ -1,5 +1,6 @@
 //! The seam between open files and the rest: chunks below, the engine beside.
 
+use super::clock::Clock;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
@@ -98,6 +99,11 @@ pub trait Contents: Send + Sync + 'static {
 
     /// The wall clock.
     fn now(&self) -> WallTime;
+
+    /// The clock by which commits become due.
+    fn clock(&self) -> Clock {
+        Clock::of_host()
+    }
 }
 
 /// Chunks of one version of a file.

@@ -49,7 +49,7 @@ impl State {
     /// The plain file that the kernel reads is about to be no longer the file.
     pub(super) fn leave_served(&mut self, holds: Served) {
         if let KernelOpens::Passthrough { file, behind, .. } = &mut self.opens
-            && let Some(Body::Disk { file: body, .. }) = &self.body
+            && let Some(Body::Disk { file: body, .. }) = self.life.body()
             && Arc::ptr_eq(file, body)
         {
             *behind = Some(holds);
@@ -58,8 +58,7 @@ impl State {
 
     fn behind(&self) -> Option<Behind> {
         let KernelOpens::Passthrough { file, behind: Some(holds), .. } = &self.opens else { return None };
-        let is_ours =
-            self.is_dirty() || self.removed.is_some() || self.is_watched() || self.is_written_by_passthrough();
+        let is_ours = self.life.is_ours() || self.life.is_removed();
         let (file, holds, newest) = (Arc::clone(file), holds.clone(), self.base.clone());
         (!is_ours).then_some(Behind { file, holds, newest })
     }
@@ -83,9 +82,10 @@ impl State {
         if let KernelOpens::Passthrough { behind, .. } = &mut self.opens {
             *behind = None;
         }
-        if self.body.is_none() {
-            self.body = Some(Body::Disk { file: Arc::clone(file), present: RangeSet::of(0..self.size) });
-        }
+        let body = Body::Disk { file: Arc::clone(file), present: RangeSet::of(0..self.size) };
+        self.life.load(|present| {
+            present.get_or_insert(body);
+        });
     }
 
     fn give_up_following(&mut self) {

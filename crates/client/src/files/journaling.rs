@@ -11,7 +11,8 @@
 use super::body::{Body, BodyFiles};
 use super::contents::Contents;
 use super::journal::{Entry, Held, Image, Place};
-use super::state::{Changes, State};
+use super::life::Changes;
+use super::state::State;
 use super::table::FileTable;
 use std::ops::Range;
 use std::sync::Arc;
@@ -44,7 +45,7 @@ pub(super) enum Step<'b> {
 impl State {
     /// Has the journal say what was done.
     pub(super) fn journal(&mut self, contents: &dyn Contents, files: &BodyFiles, step: Step<'_>) {
-        if self.removed.is_some() {
+        if self.life.is_removed() {
             return;
         }
         let Some(now) = self.journaled.as_ref().filter(|now| now.goes_on(self)) else {
@@ -122,7 +123,7 @@ impl State {
         let all = self.all_changes();
         let replaces = self.journaled.as_ref().filter(|before| !before.is_settled).map(|before| before.generation);
         let mut bytes = Vec::new();
-        if let (Held::Here, Some(Body::Memory(all_bytes))) = (held, &self.body) {
+        if let (Held::Here, Some(Body::Memory(all_bytes))) = (held, self.life.body()) {
             for range in all.ranges.iter() {
                 bytes.extend_from_slice(all_bytes.get(range.start as usize..range.end as usize).unwrap_or_default());
             }
@@ -145,24 +146,25 @@ impl State {
 
     /// What is uncommitted, be it that a commit is at it.
     fn all_changes(&self) -> Changes {
-        let Some(saving) = &self.saving else { return self.unsaved.clone() };
-        saving.followed_by(&self.unsaved, self.size)
+        let Some(taken) = self.life.taken() else { return self.life.changes().clone() };
+        taken.followed_by(self.life.changes(), self.size)
     }
 
     fn is_all_appended(&self) -> bool {
-        match &self.saving {
-            None => self.unsaved.is_appended,
-            Some(saving) => saving.is_appended && (self.unsaved.is_appended || !self.unsaved.is_any),
+        let changes = self.life.changes();
+        match self.life.taken() {
+            None => changes.is_appended,
+            Some(taken) => taken.is_appended && (changes.is_appended || !changes.is_any),
         }
     }
 
     fn held(&self) -> Held {
-        match &self.body {
+        match self.life.body() {
             None => Held::Nowhere,
             Some(Body::Memory(_)) => Held::Here,
             Some(Body::Disk { file, .. }) => match file.number() {
                 None => Held::Nowhere,
-                Some(number) if self.is_written_by_passthrough() => Held::WholeBody(number),
+                Some(number) if self.life.is_written_by_passthrough() => Held::WholeBody(number),
                 Some(number) => Held::Body(number),
             },
         }
@@ -174,7 +176,7 @@ impl State {
     }
 
     fn body_file(&self) -> Option<Arc<super::body::BodyFile>> {
-        match &self.body {
+        match self.life.body() {
             Some(Body::Disk { file, .. }) => Some(Arc::clone(file)),
             Some(Body::Memory(_)) | None => None,
         }
@@ -194,15 +196,9 @@ impl State {
         }
     }
 
-    /// Whether there is something that a kill must not take.
-    fn is_to_be_journaled(&self) -> bool {
-        let is_changed = self.is_dirty() && !self.is_only_emptied;
-        self.removed.is_none() && (is_changed || self.is_written_by_passthrough())
-    }
-
     /// Ends what the journal says if that is in a record or nobody wants it, and has it say what it lacks.
     pub(super) fn tend_journal(&mut self, contents: &dyn Contents, files: &BodyFiles) {
-        if self.is_to_be_journaled() {
+        if self.life.is_to_be_journaled() {
             let is_fine = |now: &Journaled| now.goes_on(self) && !files.journal().is_in_the_way(now.generation);
             if !self.journaled.as_ref().is_some_and(is_fine) {
                 self.journal_image(contents, files);

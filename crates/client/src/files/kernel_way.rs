@@ -37,7 +37,7 @@ impl FileTable {
     pub fn kernel_open(&self, file: &OpenFile, access: Access, writes: Writes, register: &Register<'_>) -> KernelWay {
         let mut guard = file.state();
         let state = &mut *guard;
-        let complete = match &state.body {
+        let complete = match state.life.body() {
             Some(Body::Disk { file, present }) if present.contains(&(0..state.size)) => Some(file),
             Some(_) | None => None,
         };
@@ -94,7 +94,7 @@ impl FileTable {
     pub fn kernel_close(&self, file: &OpenFile, access: Access, way: KernelWay) -> Option<BackingId> {
         let mut state = file.state();
         if let (KernelWay::Passthrough(_), Access::Write) = (way, access) {
-            state.leave_passthrough();
+            state.life.passthrough_ended();
         }
         match (&mut state.opens, way) {
             (KernelOpens::Cached(count), KernelWay::Cached { .. }) => {
@@ -102,7 +102,7 @@ impl FileTable {
                 if *count == 0 {
                     state.opens = KernelOpens::None;
                 }
-                let was_behind = state.missed_news || state.removed.is_some();
+                let was_behind = state.life.shows_its_own();
                 drop(state);
                 if was_behind {
                     // What was read through the handle is not what others are told that the file is.
@@ -120,7 +120,7 @@ impl FileTable {
                 state.end_watch();
                 if access == Access::Write {
                     // The journal may say that the bytes are there.
-                    let former = state.body.clone();
+                    let former = state.life.body().cloned();
                     state.take_in_small();
                     state.tend_journal(&*self.contents, &self.files);
                     drop(former);
@@ -139,14 +139,14 @@ impl FileTable {
         for file in files {
             // First the lock, then the question: see [`FileTable::open_file`].
             let mut state = file.state();
-            if !state.is_watched() {
+            if !state.life.is_watched() {
                 continue;
             }
             state.end_watch();
-            let missed = state.missed_news;
-            let inode = self.contents.inode(file.id()).filter(|_| !state.is_watched());
+            let missed = state.life.has_missed_news();
+            let inode = self.contents.inode(file.id()).filter(|_| !state.life.is_watched());
             let refreshed = inode.map_or(Refreshed::No, |inode| state.refresh(&inode));
-            if missed && !state.missed_news {
+            if missed && !state.life.has_missed_news() {
                 caught_up.push(file.id());
             }
             drop(state);

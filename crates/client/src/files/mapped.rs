@@ -15,89 +15,65 @@ use std::os::fd::AsFd;
 use std::time::SystemTime;
 use wayfs_types::WallTime;
 
-/// What is known of mappings of a body.
-#[derive(Debug, Default)]
-pub(super) struct Mapped {
-    /// A handle was given out through which programs may map the body for writing.
-    is_watched: bool,
-    /// Somebody stored into it.
-    is_suspect: bool,
-    /// When the body last changed by our own hand.
-    stamp: Option<SystemTime>,
-}
-
 impl State {
     /// A handle is given out through which the body may be mapped.
     pub(super) fn watch_mappings(&mut self) {
-        if !self.mapped.is_watched {
-            self.mapped.is_watched = true;
-            self.stamp_body();
-        }
-    }
-
-    /// Whether programs may be storing into the body.
-    pub(super) fn is_watched(&self) -> bool {
-        self.mapped.is_watched
+        let stamp = self.body_stamp();
+        self.life.watch_begun(stamp);
     }
 
     /// Notes that the body changed by our own hand.
     pub(super) fn stamp_body(&mut self) {
-        if self.mapped.is_watched
-            && let Some(Body::Disk { file, .. }) = &self.body
-        {
-            self.mapped.stamp = file.stamp();
+        if self.life.is_watched() {
+            let stamp = self.body_stamp();
+            self.life.stamped(stamp);
+        }
+    }
+
+    fn body_stamp(&self) -> Option<SystemTime> {
+        match self.life.body() {
+            Some(Body::Disk { file, .. }) => file.stamp(),
+            Some(Body::Memory(_)) | None => None,
         }
     }
 
     /// Looks for stores of others since our last write. Which bytes cannot be known, so all count as written.
     pub(super) fn notice_stores(&mut self) {
-        if !self.mapped.is_watched {
+        if !self.life.is_watched() || !matches!(self.life.body(), Some(Body::Disk { .. })) {
             return;
         }
-        let Some(Body::Disk { file, .. }) = &self.body else { return };
-        let stamp = file.stamp();
-        if stamp == self.mapped.stamp {
-            return;
+        let stamp = self.body_stamp();
+        if self.life.is_changed_by_others(stamp) {
+            self.all_written(wall_time(stamp).unwrap_or(self.mtime));
         }
-        self.mapped.is_suspect = true;
-        self.mapped.stamp = stamp;
-        self.all_written(wall_time(stamp).unwrap_or(self.mtime));
-    }
-
-    /// Somebody wrote the body by passthrough, and a mapping may be who did.
-    pub(super) fn suspect_stores(&mut self) {
-        self.mapped.is_suspect = self.mapped.is_watched;
     }
 
     /// Counts a suspect body as written: stores into pages that were stored into before leave no trace.
     fn suspect_all(&mut self) {
-        if self.mapped.is_suspect && !self.is_all_unsaved() {
+        if self.life.is_suspect() && !self.life.changes().are_whole(self.size) {
             self.all_written(self.mtime);
         }
     }
 
-    fn is_all_unsaved(&self) -> bool {
-        self.unsaved.is_any && self.unsaved.ranges.contains(&(0..self.size))
-    }
-
     fn all_written(&mut self, mtime: WallTime) {
-        self.unsaved.ranges.insert(0..self.size);
-        self.changed(mtime);
+        self.mtime = mtime;
+        self.life.all_written(self.size, self.time());
+        self.stamp_body();
         self.journal_is_behind();
     }
 
     /// Ends the watch if nobody else has the body any more.
     pub(super) fn end_watch(&mut self) {
-        if !self.mapped.is_watched {
+        if !self.life.is_watched() {
             return;
         }
         self.notice_stores();
-        if matches!(&self.body, Some(Body::Disk { file, .. }) if is_held_elsewhere(file)) {
+        if matches!(self.life.body(), Some(Body::Disk { file, .. }) if is_held_elsewhere(file)) {
             return;
         }
         self.notice_stores();
         self.suspect_all();
-        self.mapped = Mapped::default();
+        self.life.watch_ended();
     }
 }
 

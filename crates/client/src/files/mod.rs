@@ -8,7 +8,8 @@
 //! * [`ranges`]: sets of byte ranges;
 //! * [`body`]: the bytes on this machine, in memory or in a sparse file;
 //! * [`open_file`]: one file: reading, writing, truncating;
-//! * [`state`]: its base, its body, and what is not committed of it;
+//! * [`life`]: where its uncommitted bytes are, how far their commit is, and what may happen when, as one drawn table;
+//! * [`state`]: its base and its size, and what is done to its body at each event of its life;
 //! * [`loading`]: bytes of the base, chunk by chunk, from the chunk store or from afar;
 //! * [`past`]: what programs write into a body that they got from the kernel;
 //! * [`closing`]: closed, and not cut and hashed yet;
@@ -35,6 +36,7 @@
 
 mod append;
 pub mod body;
+pub mod clock;
 pub mod closing;
 pub mod commit;
 pub mod contents;
@@ -44,6 +46,7 @@ mod journal;
 mod journaling;
 mod kernel_pages;
 pub mod kernel_way;
+mod life;
 pub mod loading;
 mod mapped;
 pub mod open_file;
@@ -62,6 +65,7 @@ pub use closing::EarlyClose;
 pub use contents::{Contents, OldBase, OperationError, Store, Stored, WaitPolicy, Wanted};
 pub use follow::Followed;
 pub use kernel_pages::Renewal;
+pub(crate) use life::illegal_count;
 pub use open_file::{Access, OpenFile, Overlay};
 pub use passthrough::Writes;
 pub use seek::Seek;

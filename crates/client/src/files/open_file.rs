@@ -1,6 +1,7 @@
 //! One file that is open or dirty: reading, writing, truncating.
 
 use super::body::{self, Body, BodyFile, BodyFiles, MEMORY_MAX, host_error};
+use super::clock::Clock;
 use super::contents::{Contents, OperationError, WaitPolicy};
 use super::journaling::Step;
 use super::loading::{self, Base, NodeCache, Piece};
@@ -64,12 +65,12 @@ enum Source {
 
 impl OpenFile {
     /// A file as the engine knows it.
-    pub fn new(id: FileId, inode: &Inode) -> Self {
+    pub fn new(id: FileId, inode: &Inode, clock: Clock) -> Self {
         Self {
             id: AtomicU64::new(id.inode_number()),
             committing: Mutex::new(()),
             following: Mutex::new(()),
-            state: Mutex::new(State::new(id, inode)),
+            state: Mutex::new(State::new(id, inode, clock)),
             nodes: NodeCache::default(),
             ahead: Mutex::default(),
         }
@@ -92,8 +93,8 @@ impl OpenFile {
     /// How it differs from what the engine says.
     pub fn overlay(&self) -> Overlay {
         let state = self.state();
-        let mtime = state.is_dirty().then_some(state.mtime);
-        Overlay { size: state.size, mtime, is_removed: state.removed.is_some(), blocks: state.blocks() }
+        let mtime = state.life.is_dirty().then_some(state.mtime);
+        Overlay { size: state.size, mtime, is_removed: state.life.is_removed(), blocks: state.blocks() }
     }
 
     /// It got a name, and a number of its own.
@@ -104,43 +105,43 @@ impl OpenFile {
     /// Whether what is hashed of it is for something: it has a name, or is about to get one.
     pub(super) fn is_wanted(&self) -> bool {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.removed.is_none() || state.is_naming
+        state.life.is_wanted()
     }
 
     /// Whether its last name went by our own doing. Does not look at what was written by passthrough.
     pub(super) fn is_removed(&self) -> bool {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).removed.is_some()
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).life.is_removed()
     }
 
     /// The inode kept when the last name went.
     pub fn removed_inode(&self) -> Option<Arc<Inode>> {
-        self.state().removed.clone()
+        self.state().life.removed().cloned()
     }
 
     /// Whether programs write it by passthrough at present.
     pub fn is_written_by_passthrough(&self) -> bool {
-        self.state().is_written_by_passthrough()
+        self.state().life.is_written_by_passthrough()
     }
 
     /// A program asked for a sync.
     pub fn note_sync(&self) {
-        self.state().note_sync();
+        self.state().life.synced();
     }
 
     /// Whether a program syncs in the middle of what it writes by passthrough.
     pub fn is_syncer(&self) -> bool {
-        self.state().is_syncer()
+        self.state().life.is_syncer()
     }
 
     /// Whether it holds what no record holds.
     pub fn is_dirty(&self) -> bool {
-        self.state().is_dirty()
+        self.state().life.is_dirty()
     }
 
     /// Bytes written that no record holds.
     pub fn dirty_len(&self) -> u64 {
         let state = self.state();
-        state.unsaved.ranges.len() + state.saving.as_ref().map_or(0, |saving| saving.ranges.len())
+        state.life.uncommitted_len()
     }
 
     /// Reads up to `len` bytes; fewer only at the end of the file.
@@ -182,7 +183,7 @@ impl OpenFile {
         if range.start >= range.end {
             return Source::Ready(Bytes::new());
         }
-        match (&state.body, &state.base.content) {
+        match (state.life.body(), &state.base.content) {
             (Some(Body::Memory(bytes)), _) => {
                 Source::Ready(Bytes::copy_from_slice(&bytes[range.start as usize..range.end as usize]))
             }
@@ -200,14 +201,14 @@ impl OpenFile {
         if state.base.content != base.content {
             return None;
         }
-        if state.body.is_none() && base.content.size() <= MEMORY_MAX as u64 {
+        if state.life.body().is_none() && base.content.size() <= MEMORY_MAX as u64 {
             return assemble(pieces, range);
         }
         match fill(&mut state, files, pieces) {
             Ok(()) => None,
             // Without room for a second copy the bytes are served straight from the chunks, unless
             // parts of the range were overwritten since.
-            Err(_) if state.unsaved.ranges.is_empty() && state.saving.is_none() => assemble(pieces, range),
+            Err(_) if state.life.is_all_of_base() => assemble(pieces, range),
             Err(_) => None,
         }
     }
@@ -258,9 +259,12 @@ impl OpenFile {
         let end = start.checked_add(data.len() as u64).filter(|end| *end <= SIZE_MAX).ok_or(FsError::FileTooLarge)?;
         state.put(contents, files, start, data)?;
         state.user = user;
-        let is_appended = offset.is_none() && (state.unsaved.is_appended || !state.unsaved.is_any);
+        let changes = state.life.changes();
+        let is_appended = offset.is_none() && (changes.is_appended || !changes.is_any);
         state.touched(start..end, contents.now());
-        state.unsaved.is_appended = is_appended;
+        if is_appended {
+            state.life.was_appended();
+        }
         state.journal(contents, files, Step::Written(start, data));
         Ok(start)
     }
@@ -286,11 +290,12 @@ impl OpenFile {
     /// As for [`OpenFile::write`].
     pub fn empty(&self, contents: &dyn Contents, files: &BodyFiles, user: u32) -> Result<(), FsError> {
         let mut state = self.state();
-        let was_dirty = state.is_dirty() && !state.is_only_emptied;
+        let was_dirty = state.life.is_dirty() && !state.life.is_only_emptied();
         let former = state.resize(contents, files, 0, user)?;
-        state.is_only_emptied = !was_dirty;
         if was_dirty {
             state.journal(contents, files, Step::Resized);
+        } else {
+            state.life.emptied();
         }
         drop(former);
         Ok(())
@@ -298,7 +303,7 @@ impl OpenFile {
 
     /// Whether all there is to commit is that an open emptied it: what is to be written comes yet.
     pub fn is_only_emptied(&self) -> bool {
-        self.state().is_only_emptied
+        self.state().life.is_only_emptied()
     }
 
     /// Makes a range read as zeros, extending the file if it ends beyond and `extend` says so.
@@ -323,15 +328,7 @@ impl OpenFile {
         if range.start >= end {
             return Ok(());
         }
-        match state.writable_body(contents, files, end)? {
-            Body::Memory(bytes) => {
-                if bytes.len() < end as usize {
-                    bytes.resize(end as usize, 0);
-                }
-                bytes[range.start as usize..end as usize].fill(0);
-            }
-            Body::Disk { file, .. } => zero_in(file, range.start..end)?,
-        }
+        state.write_body(contents, files, end, |body| zero_body(body, range.start..end))?;
         state.touched(range.start..end, contents.now());
         state.journal(contents, files, Step::Zeroed(range.start, end - range.start));
         Ok(())
@@ -342,10 +339,10 @@ impl OpenFile {
     /// Answers whether it was uncommitted; if not, the time is the engine's to change.
     pub fn set_mtime_if_dirty(&self, mtime: WallTime) -> bool {
         let mut state = self.state();
-        if state.removed.is_some() {
+        if state.life.is_removed() {
             return true;
         }
-        if !state.is_dirty() {
+        if !state.life.is_dirty() {
             return false;
         }
         state.changed(mtime);
@@ -376,6 +373,19 @@ fn assemble(pieces: &[Piece], range: &Range<u64>) -> Option<Bytes> {
         return None;
     }
     Some(if parts.len() == 1 { parts.remove(0) } else { parts.concat().into() })
+}
+
+fn zero_body(body: &mut Body, range: Range<u64>) -> Result<(), FsError> {
+    match body {
+        Body::Memory(bytes) => {
+            if bytes.len() < range.end as usize {
+                bytes.resize(range.end as usize, 0);
+            }
+            bytes[range.start as usize..range.end as usize].fill(0);
+            Ok(())
+        }
+        Body::Disk { file, .. } => zero_in(file, range),
+    }
 }
 
 /// Zeros a range of a body file, as a hole if the host can.

@@ -9,10 +9,11 @@ use super::body::{Body, BodyFile, BodyFiles, Look, MEMORY_MAX};
 use super::closing::Note;
 use super::contents::WaitPolicy;
 use super::journal::{self, Entry, Held, Image, Left};
+use super::life::{Changes, Origin};
 use super::loading::Base;
 use super::open_file::{OpenFile, SIZE_MAX};
 use super::ranges::RangeSet;
-use super::state::{Changes, State};
+use super::state::State;
 use super::table::FileTable;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{File, OpenOptions};
@@ -20,7 +21,6 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
 use wayfs_types::{FileId, RecordId, WallTime};
 
 /// Bytes of a body that are copied at a time.
@@ -325,31 +325,26 @@ impl Merged {
         // What lies behind the base is written or a hole.
         let mut present = changes.ranges.clone();
         present.insert(base_limit.min(size)..size);
-        let file = match bytes {
+        let disk = |file| Some(Body::Disk { file, present: present.clone() });
+        let body = match bytes {
             Bytes::Nowhere => None,
-            Bytes::Memory(bytes) if present.contains(&(0..size)) => {
-                state.body = Some(Body::Memory(bytes));
-                None
-            }
+            Bytes::Memory(bytes) if present.contains(&(0..size)) => Some(Body::Memory(bytes)),
             Bytes::Memory(bytes) => {
                 let file = files.make().ok()?;
                 file.file().set_len(size).ok()?;
                 for range in changes.ranges.iter() {
                     file.file().write_all_at(bytes.get(range.start as usize..range.end as usize)?, range.start).ok()?;
                 }
-                Some(file)
+                disk(file)
             }
             Bytes::Body(number) | Bytes::WholeBody(number) => {
-                Some(Arc::new(BodyFile::open(&files.directory().join(number.to_string())).ok()?))
+                disk(Arc::new(BodyFile::open(&files.directory().join(number.to_string())).ok()?))
             }
         };
-        if let Some(file) = file {
-            state.body = Some(Body::Disk { file, present });
-        }
         (state.base, state.base_limit, state.size) = (base, base_limit, size);
-        (state.mtime, state.user, state.unsaved) = (mtime, user, changes);
-        (state.dirty_since, state.retry_at) = (Some(Instant::now()), Some(Instant::now()));
-        state.is_left = true;
+        (state.mtime, state.user) = (mtime, user);
+        let now = state.time();
+        state.life.recovered(body, changes, now);
         Some(())
     }
 }
@@ -456,7 +451,7 @@ impl FileTable {
         if merged.sketch.is_whole_body() && merged.body.as_ref().is_some_and(is_untouched) {
             return None;
         }
-        let file = OpenFile::new(id, &inode);
+        let file = OpenFile::new(id, &inode, self.contents.clock());
         let mut state = file.state();
         merged.put_into(&mut state, &self.files)?;
         state.journal_image(&*self.contents, &self.files);
@@ -469,11 +464,12 @@ impl FileTable {
     pub fn commit_left(&self) {
         for file in self.files_here() {
             let state = file.state();
-            let is_little = state.is_left && state.unsaved.ranges.len() <= AT_ONCE_MAX;
+            let is_left = state.life.origin() == Origin::Left;
+            let is_little = is_left && state.life.changes().ranges.len() <= AT_ONCE_MAX;
             drop(state);
             if is_little && let Err(error) = self.commit(&file, WaitPolicy::None) {
                 tracing::debug!(file = %file.id(), %error, "what was left of an open file is committed later");
-                file.state().retry_at = Some(Instant::now());
+                file.state().life.retry_at_once();
             }
         }
     }

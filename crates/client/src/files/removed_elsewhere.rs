@@ -1,6 +1,6 @@
 //! Attributes of files that have no name any more and live on in their handles.
 //!
-//! Of a file that a program of this machine removed, the whole inode is kept (`State::removed`), and nothing of it goes into a record.
+//! Of a file that a program of this machine removed, the whole inode is kept (`Life::removed`), and nothing of it goes into a record.
 //! One that another machine removed is still known to the engine, as a marker: what is written through its handles brings
 //! it back. Attributes that are set through them do not, since they say nothing that anybody could miss; they are kept here, shown
 //! through the handles, and given to the file if what is written brings it back. So are the extended attributes that it had, which
@@ -39,7 +39,7 @@ impl OpenFile {
             Some(set) => Inode::clone(&set.inode),
             None => as_marked(Inode::clone(&state.known_as), marker),
         };
-        inode.mtime = if state.set_since.is_none() || state.is_dirty() { state.mtime } else { inode.mtime };
+        inode.mtime = if state.set_since.is_none() || state.life.is_dirty() { state.mtime } else { inode.mtime };
         let (content, version) = (state.base.content.clone(), state.base.version);
         let removed_from = Some(marker.and_then(|marker| marker.removed_from.clone()).unwrap_or_else(nowhere));
         Arc::new(Inode { content, version, removed_from, places: Vec::new(), unlisted: 0, ..inode })
@@ -54,10 +54,10 @@ impl OpenFile {
         change: impl FnOnce(&mut Inode),
     ) -> Option<Arc<Inode>> {
         let mut state = self.state();
-        if state.removed.is_none() && !seen.is_removed() {
+        if !state.life.is_removed() && !seen.is_removed() {
             return None;
         }
-        let mut inode = match (&state.removed, &state.set_since) {
+        let mut inode = match (state.life.removed(), &state.set_since) {
             (Some(removed), _) => Inode::clone(removed),
             (None, Some(set)) => Inode { content: seen.content.clone(), ..Inode::clone(&set.inode) },
             (None, None) => seen.clone(),
@@ -71,8 +71,8 @@ impl OpenFile {
             state.mark_passthrough();
         }
         let inode = Arc::new(inode);
-        if state.removed.is_some() {
-            state.removed = Some(inode.clone());
+        if state.life.is_removed() {
+            state.life.unnamed(inode.clone());
         } else {
             state.set_since = Some(SetSince { inode: inode.clone(), user });
         }
@@ -84,7 +84,7 @@ impl OpenFile {
     pub(super) fn keep_attributes(&self, contents: &dyn Contents) {
         let has_any = {
             let state = self.state();
-            state.removed.is_none() && state.set_since.is_none() && !state.known_as.xattrs.is_empty()
+            !state.life.is_removed() && state.set_since.is_none() && !state.known_as.xattrs.is_empty()
         };
         let marker = has_any.then(|| contents.inode(self.id())).flatten().filter(|inode| inode.is_removed());
         if let Some(marker) = marker {

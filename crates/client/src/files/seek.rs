@@ -65,7 +65,7 @@ impl OpenFile {
 impl State {
     /// What the host says, if all of the file is in one of its files; and all is data if it is in memory.
     fn seek_in_body(&self, offset: u64, seek: Seek) -> Option<Option<u64>> {
-        let file = match (&self.body, &self.base.content) {
+        let file = match (self.life.body(), &self.base.content) {
             (Some(Body::Disk { file, present }), _) if present.contains(&(0..self.size)) => file,
             (Some(Body::Memory(_)), _) | (None, Content::Inline(_)) => {
                 return Some(Some(if seek == Seek::Data { offset } else { self.size }));
@@ -76,11 +76,8 @@ impl State {
     }
 
     fn edited(&self) -> Edited {
-        let mut written = self.unsaved.ranges.clone();
-        if let Some(saving) = &self.saving {
-            written.absorb(&saving.ranges, self.size);
-        }
-        let body = match &self.body {
+        let written = self.life.uncommitted(self.size);
+        let body = match self.life.body() {
             Some(Body::Disk { file, .. }) => Some(Arc::clone(file)),
             Some(Body::Memory(_)) | None => None,
         };
@@ -89,8 +86,8 @@ impl State {
 
     /// Units of 512 bytes that the file takes, if its content does not tell: it is being written.
     pub(super) fn blocks(&self) -> Option<u64> {
-        let Some(Body::Disk { file, present }) = &self.body else { return None };
-        if self.size < SPARSE_MIN || !self.is_dirty() {
+        let Some(Body::Disk { file, present }) = self.life.body() else { return None };
+        if self.size < SPARSE_MIN || !self.life.is_dirty() {
             return None;
         }
         let here = file.file().metadata().ok()?.blocks();

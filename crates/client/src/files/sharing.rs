@@ -14,8 +14,7 @@ use super::body::MEMORY_MAX;
 use super::contents::{Contents, OperationError, WaitPolicy, Wanted};
 use super::loading::{self, Base};
 use super::open_file::OpenFile;
-use super::ranges::RangeSet;
-use super::state::{Changes, KernelOpens, State};
+use super::state::{KernelOpens, State};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::ops::Range;
@@ -65,10 +64,10 @@ impl OpenFile {
     /// The content that a copy may share.
     fn lend(&self) -> Result<Base, NotShared> {
         let state = self.state();
-        if state.is_dirty() || !state.closed.is_empty() {
+        if state.life.is_dirty() || !state.life.noted().is_empty() {
             return Err(NotShared::Uncommitted);
         }
-        if state.removed.is_some() || state.is_watched() || state.is_written_by_passthrough() || state.missed_news {
+        if !state.life.may_lend() {
             return Err(NotShared::Unfit);
         }
         Ok(state.base.clone())
@@ -104,10 +103,10 @@ impl OpenFile {
         state.base.content = lent.content;
         state.base_limit = range.end;
         state.size = range.end;
-        state.body = None;
-        state.unsaved = Changes::default();
         state.user = user;
-        state.changed(contents.now());
+        state.mtime = contents.now();
+        let now = state.time();
+        state.life.shared(now);
         Ok(range.end - range.start)
     }
 
@@ -137,10 +136,8 @@ impl OpenFile {
 impl State {
     /// Whether a range of a content can become part of this file as it is.
     fn may_share(&self, lent: &Base, range: &Range<u64>) -> bool {
-        let is_quiet = self.removed.is_none() && self.saving.is_none() && self.closing.is_none();
-        let is_by_passthrough = self.is_written_by_passthrough() || self.is_watched();
         let is_served = matches!(self.opens, KernelOpens::Passthrough { .. });
-        if !is_quiet || is_by_passthrough || is_served {
+        if !self.life.may_borrow() || is_served {
             return false;
         }
         // What is small is in memory as soon as it is written to, and whole.
@@ -150,10 +147,9 @@ impl State {
         }
         let lender = self.base.lender.as_ref();
         let is_same = lender.is_some_and(|lender| lender.file == lent.file && lender.version == lent.version);
-        let is_untouched = self.body.is_none() && self.unsaved.ranges == RangeSet::new();
         is_large
             && is_same
-            && is_untouched
+            && self.life.is_unwritten()
             && self.base.content == lent.content
             && self.size == range.start
             && self.base_limit == range.start

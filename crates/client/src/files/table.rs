@@ -1,7 +1,7 @@
 //! All files that are open, dirty, or lie ready in a plain file.
 
 use super::body::{Body, BodyFiles};
-use super::closing::{self, CLOSING_AGE, Orphan};
+use super::closing::{self, Orphan};
 use super::commit::Committed;
 use super::contents::{Contents, OperationError, Stored, WaitPolicy};
 use super::follow::Followed;
@@ -35,10 +35,6 @@ pub struct TableSettings {
     /// none.
     pub body_count_max: usize,
 }
-
-/// An open file is committed when nobody wrote to it for so long: a power cut takes no more of what a program wrote and left open, and
-/// others see it.
-pub(super) const PAUSE: Duration = Duration::from_secs(1);
 
 /// Uncommitted bytes of one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -163,7 +159,7 @@ impl FileTable {
             tracing::info!(file = %id, "a file was removed after it was closed and before it was committed");
             return left.discard();
         };
-        let entry = Entry::new(OpenFile::new(id, &inode));
+        let entry = Entry::new(OpenFile::new(id, &inode, self.contents.clock()));
         self.take_over(&mut entry.file.state(), left);
         self.map().entries.insert(id, entry);
         self.stir.stir();
@@ -183,7 +179,8 @@ impl FileTable {
     pub fn open_file(&self, id: FileId, inode: &Inode, access: Access) -> Arc<OpenFile> {
         let mut map = self.map();
         map.wake(id);
-        let entry = map.entries.entry(id).or_insert_with(|| Entry::new(OpenFile::new(id, inode)));
+        let entry =
+            map.entries.entry(id).or_insert_with(|| Entry::new(OpenFile::new(id, inode, self.contents.clock())));
         entry.handles += 1;
         entry.is_read |= access == Access::Read;
         entry.is_only_copy = false;
@@ -196,13 +193,12 @@ impl FileTable {
         // word would undo it for this handle. Under the file's lock the engine's word is not older.
         let newest = self.contents.inode(id);
         let refreshed = state.refresh(newest.as_deref().unwrap_or(inode));
-        if state.removed.is_none() && newest.is_none_or(|inode| inode.is_removed()) {
-            state.removed = removed;
+        if let Some(removed) = removed.filter(|_| newest.is_none_or(|inode| inode.is_removed()))
+            && !state.life.is_removed()
+        {
+            state.life.unnamed(removed);
         }
-        match access {
-            Access::Read => state.readers += 1,
-            Access::Write => state.writers += 1,
-        }
+        state.life.opened(access);
         drop(state);
         self.note_refresh(id, refreshed);
         file
@@ -218,10 +214,7 @@ impl FileTable {
     /// Ends an open. What is still uncommitted stays until a commit succeeds.
     pub fn close_file(&self, file: &OpenFile, access: Access) {
         let mut state = file.state();
-        match access {
-            Access::Read => state.readers = state.readers.saturating_sub(1),
-            Access::Write => state.writers = state.writers.saturating_sub(1),
-        }
+        state.life.closed(access);
         if state.journaled.is_some() {
             state.tend_journal(&*self.contents, &self.files);
         }
@@ -245,12 +238,11 @@ impl FileTable {
             return;
         }
         let state = entry.file.state();
-        let is_behind = !state.closed.is_empty();
-        if state.is_watched() || ((state.is_dirty() || is_behind) && state.removed.is_none()) {
+        if !state.life.may_be_forgotten() {
             return;
         }
-        let keep_len = match &state.body {
-            Some(body @ Body::Disk { .. }) if state.removed.is_none() => Some(body.disk_len()),
+        let keep_len = match state.life.body() {
+            Some(body @ Body::Disk { .. }) if !state.life.is_removed() => Some(body.disk_len()),
             Some(_) | None => None,
         };
         drop(state);
@@ -361,7 +353,7 @@ impl FileTable {
         file.state().tend_journal(&*self.contents, &self.files);
         self.take_back_notes(file);
         if file.is_removed() {
-            let closing = file.state().closing.take();
+            let closing = file.state().life.forget_close();
             self.end_closing(closing);
         }
         if let Ok(Some(committed)) = &outcome {
@@ -385,9 +377,9 @@ impl FileTable {
         let mut map = self.map();
         if let Some(entry) = map.entries.get(&file) {
             let mut state = entry.file.state();
-            state.removed = Some(inode.clone());
+            state.life.unnamed(inode.clone());
             state.tend_journal(&*self.contents, &self.files);
-            let closing = state.closing.take();
+            let closing = state.life.forget_close();
             drop(state);
             self.end_closing(closing);
             map.wake(file);
@@ -398,8 +390,8 @@ impl FileTable {
 
     /// A file without a name (`O_TMPFILE`): it is there for its handles, and goes with the last of them.
     pub fn begin_nameless(&self, id: FileId, inode: Arc<Inode>) {
-        let file = OpenFile::new(id, &inode);
-        file.state().removed = Some(inode);
+        let file = OpenFile::new(id, &inode, self.contents.clock());
+        file.state().life.unnamed(inode);
         self.map().entries.insert(id, Entry::new(file));
         self.stir.stir();
     }
@@ -471,7 +463,7 @@ impl FileTable {
     /// whether there were any: then the kernel may have asked again since it was told, and have been told what
     /// the handle saw.
     pub fn catch_up(&self, file: &OpenFile) -> bool {
-        let missed = std::mem::take(&mut file.state().missed_news);
+        let missed = file.state().life.ask_for_news();
         if missed {
             self.changed_elsewhere(file.id());
         }
@@ -503,18 +495,17 @@ impl FileTable {
             .iter()
             .filter_map(|file| {
                 let state = file.state();
-                let since = state.dirty_since.filter(|_| state.is_dirty() && state.removed.is_none())?;
-                let saving = state.saving.as_ref().map_or(0, |saving| saving.ranges.len());
-                let len = state.unsaved.ranges.len() + saving;
-                let is_retry_due = state.retry_at.is_some_and(|at| at <= Instant::now());
-                let is_left_closed = state.closing.as_ref().is_some_and(|one| one.since.elapsed() >= CLOSING_AGE);
-                let is_paused = !state.is_only_emptied
-                    && since.elapsed() >= PAUSE
-                    && now.saturating_sub(state.mtime.as_nanos()) >= PAUSE.as_nanos() as i64;
-                let is_due = is_retry_due || is_left_closed || is_paused;
-                let is_ahead = |at: Option<Instant>| at.is_some_and(|at| at > Instant::now());
-                let is_resting = is_ahead(state.rest_until) || is_ahead(state.retry_at);
-                Some(DirtyFile { file: file.id(), user: state.user, len, age: since.elapsed(), is_due, is_resting })
+                let idle = Duration::from_nanos(now.saturating_sub(state.mtime.as_nanos()).max(0).unsigned_abs());
+                let due = state.life.due(state.time(), idle)?;
+                let (user, len) = (state.user, state.life.uncommitted_len());
+                Some(DirtyFile {
+                    file: file.id(),
+                    user,
+                    len,
+                    age: due.age,
+                    is_due: due.is_due,
+                    is_resting: due.is_resting,
+                })
             })
             .collect();
         dirty.sort_by_key(|file| std::cmp::Reverse(file.age));

@@ -2,8 +2,9 @@
 
 use super::Seek;
 use super::kernel_way::KernelWay;
+use super::life::PAUSE;
 use super::open_file::Extend;
-use super::table::{PAUSE, TableSettings};
+use super::table::TableSettings;
 use super::testing::{Fake, file, record};
 use super::*;
 use std::sync::atomic::Ordering;
