@@ -1,6 +1,6 @@
 //! The seam between open files and the rest: chunks below, the engine beside.
 
-use super::clock::Clock;
+use super::host::{Host, ThisHost};
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
@@ -100,9 +100,9 @@ pub trait Contents: Send + Sync + 'static {
     /// The wall clock.
     fn now(&self) -> WallTime;
 
-    /// The clock by which commits become due.
-    fn clock(&self) -> Clock {
-        Clock::of_host()
+    /// The machine below, where bodies are.
+    fn host(&self) -> Arc<dyn Host> {
+        Arc::new(ThisHost)
     }
 }
 

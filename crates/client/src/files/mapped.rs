@@ -8,10 +8,9 @@
 //! * a mapping holds the body and not the handle it was made through, so the body is **watched** until nobody
 //!   else has it open. Until then it is neither replaced by news from elsewhere nor dropped.
 
-use super::body::{Body, BodyFile};
+use super::body::Body;
 use super::open_file::OpenFile;
 use super::state::State;
-use std::os::fd::AsFd;
 use std::time::SystemTime;
 use wayfs_types::WallTime;
 
@@ -68,7 +67,7 @@ impl State {
             return;
         }
         self.notice_stores();
-        if matches!(self.life.body(), Some(Body::Disk { file, .. }) if is_held_elsewhere(file)) {
+        if matches!(self.life.body(), Some(Body::Disk { file, .. }) if self.host.is_held_elsewhere(file)) {
             return;
         }
         self.notice_stores();
@@ -82,13 +81,6 @@ impl OpenFile {
     pub fn notice_mapped_writes(&self) {
         self.state().suspect_all();
     }
-}
-
-fn is_held_elsewhere(file: &BodyFile) -> bool {
-    wayfs_fuse::is_held_elsewhere(file.file().as_fd()).unwrap_or_else(|error| {
-        tracing::debug!(%error, "look who has a body file open");
-        false
-    })
 }
 
 fn wall_time(stamp: Option<SystemTime>) -> Option<WallTime> {

@@ -24,7 +24,8 @@
 //! * [`kernel_pages`]: of which version the kernel has pages;
 //! * [`recently_removed`]: what was removed while an open may have been on its way;
 //! * [`table`]: all of them;
-//! * [`contents`]: the seam to the engine and the chunk store.
+//! * [`contents`]: the seam to the engine and the chunk store;
+//! * [`host`]: the seam to the machine below.
 //!
 //! What is durable: only what a commit gave to the chunk store and the log. What was written and not committed survives
 //! the daemon, not the machine: the journal and notes say which body files hold it, and all others are thrown away at start. A large file that is in active use takes up
@@ -36,11 +37,11 @@
 
 mod append;
 pub mod body;
-pub mod clock;
 pub mod closing;
 pub mod commit;
 pub mod contents;
 mod follow;
+pub mod host;
 mod idle;
 mod journal;
 mod journaling;

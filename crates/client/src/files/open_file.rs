@@ -1,8 +1,8 @@
 //! One file that is open or dirty: reading, writing, truncating.
 
 use super::body::{self, Body, BodyFile, BodyFiles, MEMORY_MAX, host_error};
-use super::clock::Clock;
 use super::contents::{Contents, OperationError, WaitPolicy};
+use super::host::Host;
 use super::journaling::Step;
 use super::loading::{self, Base, NodeCache, Piece};
 use super::read_ahead::ReadAhead;
@@ -65,12 +65,12 @@ enum Source {
 
 impl OpenFile {
     /// A file as the engine knows it.
-    pub fn new(id: FileId, inode: &Inode, clock: Clock) -> Self {
+    pub fn new(id: FileId, inode: &Inode, host: Arc<dyn Host>) -> Self {
         Self {
             id: AtomicU64::new(id.inode_number()),
             committing: Mutex::new(()),
             following: Mutex::new(()),
-            state: Mutex::new(State::new(id, inode, clock)),
+            state: Mutex::new(State::new(id, inode, host)),
             nodes: NodeCache::default(),
             ahead: Mutex::default(),
         }

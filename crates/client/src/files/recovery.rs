@@ -451,7 +451,7 @@ impl FileTable {
         if merged.sketch.is_whole_body() && merged.body.as_ref().is_some_and(is_untouched) {
             return None;
         }
-        let file = OpenFile::new(id, &inode, self.contents.clock());
+        let file = OpenFile::new(id, &inode, self.contents.host());
         let mut state = file.state();
         merged.put_into(&mut state, &self.files)?;
         state.journal_image(&*self.contents, &self.files);

@@ -1,9 +1,9 @@
 //! The state of one open file: its base, its body, and what is not committed of it.
 
 use super::body::{Body, BodyFile, BodyFiles, MEMORY_MAX, host_error};
-use super::clock::Clock;
 use super::contents::Contents;
 use super::follow::Served;
+use super::host::Host;
 use super::journaling::Journaled;
 use super::life::{Hole, Life, Taking};
 use super::loading::{Base, Piece};
@@ -23,8 +23,8 @@ pub(super) struct State {
     pub(super) mtime: WallTime,
     /// Where its bytes are, what of them is uncommitted, and how far its commit is.
     pub(super) life: Life,
-    /// By which things become due.
-    pub(super) clock: Clock,
+    /// The machine that it is on.
+    pub(super) host: Arc<dyn Host>,
     /// On whose behalf it was last written.
     pub(super) user: u32,
     /// The inode as it was last known to be, without its content, times and names.
@@ -66,7 +66,7 @@ pub(super) enum KernelOpens {
 }
 
 impl State {
-    pub(super) fn new(id: FileId, inode: &Inode, clock: Clock) -> Self {
+    pub(super) fn new(id: FileId, inode: &Inode, host: Arc<dyn Host>) -> Self {
         let size = inode.content.size();
         Self {
             base: Base { file: id, version: inode.version, content: inode.content.clone(), lender: None },
@@ -74,7 +74,7 @@ impl State {
             size,
             mtime: inode.mtime,
             life: Life::default(),
-            clock,
+            host,
             user: inode.uid,
             known_as: Arc::new(Inode { content: Content::EMPTY, ..inode.clone() }),
             set_since: None,
@@ -85,7 +85,7 @@ impl State {
 
     /// Now, on the clock by which things become due.
     pub(super) fn time(&self) -> Time {
-        self.clock.now()
+        self.host.now()
     }
 
     /// Takes the engine's word for what the file holds; only when nothing is uncommitted. The marker of a removed file

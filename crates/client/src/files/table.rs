@@ -159,7 +159,7 @@ impl FileTable {
             tracing::info!(file = %id, "a file was removed after it was closed and before it was committed");
             return left.discard();
         };
-        let entry = Entry::new(OpenFile::new(id, &inode, self.contents.clock()));
+        let entry = Entry::new(OpenFile::new(id, &inode, self.contents.host()));
         self.take_over(&mut entry.file.state(), left);
         self.map().entries.insert(id, entry);
         self.stir.stir();
@@ -179,8 +179,7 @@ impl FileTable {
     pub fn open_file(&self, id: FileId, inode: &Inode, access: Access) -> Arc<OpenFile> {
         let mut map = self.map();
         map.wake(id);
-        let entry =
-            map.entries.entry(id).or_insert_with(|| Entry::new(OpenFile::new(id, inode, self.contents.clock())));
+        let entry = map.entries.entry(id).or_insert_with(|| Entry::new(OpenFile::new(id, inode, self.contents.host())));
         entry.handles += 1;
         entry.is_read |= access == Access::Read;
         entry.is_only_copy = false;
@@ -390,7 +389,7 @@ impl FileTable {
 
     /// A file without a name (`O_TMPFILE`): it is there for its handles, and goes with the last of them.
     pub fn begin_nameless(&self, id: FileId, inode: Arc<Inode>) {
-        let file = OpenFile::new(id, &inode, self.contents.clock());
+        let file = OpenFile::new(id, &inode, self.contents.host());
         file.state().life.unnamed(inode);
         self.map().entries.insert(id, Entry::new(file));
         self.stir.stir();
