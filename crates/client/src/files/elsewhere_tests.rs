@@ -95,6 +95,27 @@ fn an_append_that_cannot_be_moved_is_kept() {
 }
 
 #[test]
+fn pages_are_wrong_after_a_move_whether_or_not_the_commit_came_to_its_end() {
+    let bench = bench();
+    bench.fake.make(file(1), b"old\n");
+    let open = bench.open(1, Access::Write);
+    bench.table.kernel_open(&open, Access::Write, Writes::ByRequest, &|_| None);
+    bench.table.write(&open, None, b"line\n", 0).unwrap();
+    newer(&bench, &noise(100_000));
+    bench.fake.send_away();
+    assert_eq!(bench.table.commit(&open, WaitPolicy::None), Err(OperationError::WouldBlock));
+    assert_eq!(bench.table.poll_wrong_pages(), Some(file(1)), "it was moved before it had to wait");
+    let committed = bench.table.commit(&open, WaitPolicy::Silence(SOON)).unwrap().unwrap();
+    assert!(committed.is_ours);
+    assert_eq!(bench.table.poll_wrong_pages(), None, "told once");
+    // Nobody waits for this one.
+    bench.table.write(&open, None, b"more\n", 0).unwrap();
+    newer(&bench, b"new\n");
+    assert_eq!(bench.table.commit_older(std::time::Duration::ZERO, SOON), []);
+    assert_eq!(bench.table.poll_wrong_pages(), Some(file(1)));
+}
+
+#[test]
 fn a_file_that_the_kernel_reads_directly_follows_what_others_make_of_it() {
     const MIB: usize = 1 << 20;
     let bench = bench();

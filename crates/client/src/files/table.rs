@@ -13,7 +13,7 @@ use super::sharing::NotShared;
 use super::state::Refreshed;
 use crate::stir::Stir;
 use bytes::Bytes;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
@@ -72,6 +72,8 @@ pub(super) struct Map {
     idle_len: u64,
     tick: u64,
     pub(super) pages: KernelPages,
+    /// Files whose pages the kernel is to be told to forget, since a commit made them another version.
+    wrong_pages: BTreeSet<FileId>,
     /// Files that went by our own doing a moment ago.
     removed: RecentlyRemoved,
 }
@@ -115,6 +117,12 @@ impl Map {
     pub(super) fn forget(&mut self, file: FileId) {
         self.wake(file);
         self.entries.remove(&file);
+    }
+
+    /// The kernel's pages of a file are not what it is after a commit.
+    fn pages_are_wrong(&mut self, file: FileId) {
+        self.pages.mix(file);
+        self.wrong_pages.insert(file);
     }
 
     fn rest(&mut self, file: FileId, len: u64) {
@@ -358,16 +366,22 @@ impl FileTable {
         if let Ok(Some(committed)) = &outcome {
             file.give_attributes(&*self.contents, &committed.stored.inode);
         }
+        let has_moved = file.state().life.take_moved();
         let mut map = self.map();
         match &outcome {
-            Ok(Some(committed)) if !committed.is_ours || committed.is_moved => {
-                map.pages.mix(file.id());
-            }
+            // Also where what was appended was moved, and could not be committed after that.
+            _ if has_moved => map.pages_are_wrong(file.id()),
+            Ok(Some(committed)) if !committed.is_ours => map.pages_are_wrong(file.id()),
             Ok(Some(committed)) => map.pages.commit(file.id(), committed.base, committed.stored.inode.version),
             Ok(None) | Err(_) => {}
         }
         self.settle(&mut map, file.id());
         outcome
+    }
+
+    /// A file whose pages the kernel is to be told to forget; call it after each commit, until there is none.
+    pub fn poll_wrong_pages(&self) -> Option<FileId> {
+        self.map().wrong_pages.pop_first()
     }
 
     /// The last name of a file went by our own doing: its handles keep it, and no record will.

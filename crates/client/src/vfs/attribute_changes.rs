@@ -79,14 +79,14 @@ impl Vfs {
         }
         let is_little = open.dirty_len() <= super::saving::INLINE_COMMIT_MAX;
         let outcome =
-            if is_little { self.files.commit(&open, WaitPolicy::None) } else { Err(OperationError::WouldBlock) };
+            if is_little { self.commit_file(&open, WaitPolicy::None) } else { Err(OperationError::WouldBlock) };
         match outcome {
             Err(OperationError::WouldBlock) => {}
             outcome => return self.resized(caller, &open, outcome.map(|_| ()), (&changes, inode), reply),
         }
         let (asker, inode) = (caller.clone(), inode.clone());
         self.on_worker(&self.savers, caller, reply, move |vfs, slot| {
-            let outcome = vfs.files.commit(&open, vfs.read_patience()).map(|_| ());
+            let outcome = vfs.commit_file(&open, vfs.read_patience()).map(|_| ());
             match slot.take() {
                 Some(reply) => vfs.resized(&asker, &open, outcome, (&changes, &inode), reply),
                 None => vfs.files.close_file(&open, Access::Write),

@@ -147,8 +147,9 @@ impl Vfs {
         open: &OpenFile,
         wait_policy: WaitPolicy,
     ) -> Result<Option<RecordId>, OperationError> {
-        let committed = self.files.commit(open, wait_policy)?;
-        Ok(committed.map(|committed| self.committed(open.id(), &committed)))
+        let committed = self.files.commit(open, wait_policy);
+        self.tell_of_wrong_pages();
+        Ok(committed?.map(|committed| self.committed(open.id(), &committed)))
     }
 
     /// Free bytes of the disk that writes may use.
@@ -165,6 +166,13 @@ impl Vfs {
         }
     }
 
+    /// The kernel forgets pages that commits made those of another version.
+    fn tell_of_wrong_pages(&self) {
+        while let Some(file) = self.files.poll_wrong_pages() {
+            self.forget_pages(file);
+        }
+    }
+
     /// Commits and tells the kernel if another's version won.
     fn commit(&self, open: &OpenHandle, wait_policy: WaitPolicy) -> Result<Option<RecordId>, OperationError> {
         self.commit_file(&open.file, wait_policy)
@@ -173,9 +181,6 @@ impl Vfs {
     fn committed(&self, file: FileId, committed: &Committed) -> RecordId {
         if !committed.is_ours {
             tracing::warn!(%file, record = %committed.stored.record, "what was written met another version: see `wayfs conflicts`");
-        }
-        if !committed.is_ours || committed.is_moved {
-            self.forget_pages(file);
         }
         self.cold.written(&committed.stored.inode);
         committed.stored.record
@@ -274,9 +279,7 @@ impl Vfs {
     fn commit_closing(&self) -> Result<(), OperationError> {
         for file in self.files.closing() {
             let Some(open) = self.files.find(file) else { continue };
-            if let Some(committed) = self.files.commit(&open, WaitPolicy::Silence(self.settings.read_timeout))? {
-                self.committed(file, &committed);
-            }
+            self.commit_file(&open, WaitPolicy::Silence(self.settings.read_timeout))?;
         }
         Ok(())
     }
@@ -302,12 +305,8 @@ impl Vfs {
     /// Commits a file that was closed early, in the background.
     fn commit_closed(&self, file: FileId) {
         let Some(open) = self.files.find(file) else { return };
-        match self.files.commit(&open, WaitPolicy::Silence(self.settings.read_timeout)) {
-            Ok(Some(committed)) => {
-                self.committed(file, &committed);
-            }
-            Ok(None) => {}
-            Err(slow) => tracing::warn!(%file, error = %slow, "commit of a closed file: will be tried again"),
+        if let Err(slow) = self.commit_file(&open, WaitPolicy::Silence(self.settings.read_timeout)) {
+            tracing::warn!(%file, error = %slow, "commit of a closed file: will be tried again");
         }
     }
 
@@ -362,9 +361,7 @@ impl Vfs {
 
     fn commit_if_closing(&self, file: FileId) -> Result<(), OperationError> {
         let Some(open) = self.files.find(file).filter(|_| self.files.is_closing(file)) else { return Ok(()) };
-        if let Some(committed) = self.files.commit(&open, WaitPolicy::Silence(self.settings.read_timeout))? {
-            self.committed(file, &committed);
-        }
+        self.commit_file(&open, WaitPolicy::Silence(self.settings.read_timeout))?;
         Ok(())
     }
 
@@ -443,7 +440,9 @@ impl Vfs {
     /// Commits every file that is dirty; returns what could not be.
     pub fn commit_all(&self) -> Vec<(FileId, FsError)> {
         self.watch_mappings();
-        self.files.commit_older(std::time::Duration::ZERO, self.settings.read_timeout)
+        let failed = self.files.commit_older(std::time::Duration::ZERO, self.settings.read_timeout);
+        self.tell_of_wrong_pages();
+        failed
     }
 
     /// Commits some of them again; returns what could not be.
@@ -465,7 +464,9 @@ impl Vfs {
         self.watch_mappings();
         self.follow_all();
         self.notices.end_late();
-        for (file, error) in self.files.commit_older(self.settings.dirty_age, self.settings.read_timeout) {
+        let failed = self.files.commit_older(self.settings.dirty_age, self.settings.read_timeout);
+        self.tell_of_wrong_pages();
+        for (file, error) in failed {
             tracing::warn!(%file, %error, "commit of an open file: will be tried again");
         }
     }

@@ -94,6 +94,8 @@ pub(super) struct Life {
     noted: Vec<Closing>,
     news: News,
     origin: Origin,
+    /// What was appended has another place since the kernel was told of it.
+    has_moved: bool,
 }
 
 /// Whether another machine's version came that could not be taken in then.
@@ -245,7 +247,13 @@ impl Life {
         self.step(Event::Moved, |life| {
             life.body = None;
             life.changes = Changes { is_any: true, ..Changes::default() };
+            life.has_moved = true;
         });
+    }
+
+    /// Whether what was appended has another place since this was asked last.
+    pub(super) fn take_moved(&mut self) -> bool {
+        std::mem::take(&mut self.has_moved)
     }
 
     /// The body comes, grows into a file, is filled, or is written to.
