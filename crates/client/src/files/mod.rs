@@ -79,6 +79,8 @@ mod journal_model_tests;
 #[cfg(test)]
 mod journal_tests;
 #[cfg(test)]
+mod life_model;
+#[cfg(test)]
 mod model_tests;
 #[cfg(test)]
 mod passthrough_tests;

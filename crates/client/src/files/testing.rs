@@ -1,6 +1,7 @@
 //! Contents in memory, with a switch for what is far away.
 
 use super::contents::{Contents, OldBase, Store, Stored, Wanted};
+use super::host::{Host, ThisHost};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -33,6 +34,7 @@ pub(crate) struct Fake {
     pub(crate) is_unwritten: AtomicBool,
     /// All files stand in exclusive directories.
     pub(crate) is_exclusive: AtomicBool,
+    host: Arc<dyn Host>,
 }
 
 pub(crate) fn record(sequence: u64) -> RecordId {
@@ -66,6 +68,11 @@ pub(crate) fn inode(content: Content, version: RecordId) -> Inode {
 
 impl Fake {
     pub(crate) fn new() -> Self {
+        Self::on(Arc::new(ThisHost))
+    }
+
+    /// On a machine that is a model.
+    pub(crate) fn on(host: Arc<dyn Host>) -> Self {
         Self {
             near: Mutex::default(),
             far: Mutex::default(),
@@ -83,6 +90,7 @@ impl Fake {
             clock: AtomicI64::new(0),
             is_unwritten: AtomicBool::new(false),
             is_exclusive: AtomicBool::new(false),
+            host,
         }
     }
 
@@ -134,14 +142,19 @@ impl Fake {
     /// The bytes of the file as a fresh reader would see them.
     pub(crate) fn bytes_of(&self, id: FileId) -> Vec<u8> {
         let content = self.inodes.lock().unwrap()[&id].content.clone();
-        if let Content::Inline(bytes) = &content {
+        self.bytes_in(&content)
+    }
+
+    /// The bytes of a content.
+    pub(crate) fn bytes_in(&self, content: &Content) -> Vec<u8> {
+        if let Content::Inline(bytes) = content {
             return bytes.to_vec();
         }
         let find = |digest: &Digest| {
             let near = self.near.lock().unwrap().get(digest).cloned();
             near.or_else(|| self.far.lock().unwrap().get(digest).cloned())
         };
-        let reader = wayfs_content::ContentReader::new(&content, &find).unwrap();
+        let reader = wayfs_content::ContentReader::new(content, &find).unwrap();
         let spans: Vec<_> = reader.spans(0..content.size()).collect::<Result<_, _>>().unwrap();
         spans.iter().flat_map(|span| find(&span.digest).unwrap().slice(span.within.clone())).collect()
     }
@@ -249,6 +262,10 @@ impl Contents for Fake {
 
     fn written(&self) -> u64 {
         if self.is_unwritten.load(Ordering::Relaxed) { 0 } else { u64::MAX }
+    }
+
+    fn host(&self) -> Arc<dyn Host> {
+        Arc::clone(&self.host)
     }
 
     fn now(&self) -> WallTime {
