@@ -1,7 +1,7 @@
 //! The last name goes, the daemon is killed, and the end of the world.
 
 use super::kernel::{Handle, Kernel};
-use super::world::{Dirty, SOON, World, is_page_of, table};
+use super::world::{Dirty, Held, SOON, World, is_page_of, table};
 use crate::files::kernel_way::KernelWay;
 use crate::files::testing::file;
 use std::path::{Path, PathBuf};
@@ -14,6 +14,7 @@ impl World {
     /// The last name goes by our own doing: handles keep the file, and nobody else hears of it.
     pub(super) fn remove(&mut self) {
         self.observe();
+        self.hold(false);
         *self.fake.meanwhile.lock().unwrap() = None;
         let inode = Arc::new(self.fake.mark_removed(self.id));
         self.fake.removed_here.lock().unwrap().insert(self.id);
@@ -49,6 +50,7 @@ impl World {
         self.newest = Arc::default();
         (self.dirty, self.appended_to) = (Dirty::No, None);
         self.has_news = Arc::default();
+        self.is_behind = Arc::default();
     }
 
     /// The daemon is killed, and another one starts.
@@ -65,6 +67,7 @@ impl World {
             self.dirty = Dirty::No;
         }
         self.host.has_mapping.store(false, Ordering::Relaxed);
+        self.lose_records();
         self.tables += 1;
         let (before, after) = (self.path(self.tables - 1), self.path(self.tables));
         link_all(&before, &after);
@@ -81,6 +84,17 @@ impl World {
         self.observe();
     }
 
+    /// What the host does not have goes with the daemon; the files that were open are to be committed once more.
+    fn lose_records(&mut self) {
+        self.fake.is_unwritten.store(false, Ordering::Relaxed);
+        let Some(Held { inode, stores }) = self.held.take() else { return };
+        if self.stores > stores {
+            self.fake.put(self.id, inode);
+            *self.newest.lock().unwrap() = self.fake.bytes_of(self.id);
+            self.dirty = Dirty::Yes;
+        }
+    }
+
     pub(super) fn path(&self, number: u32) -> PathBuf {
         self.directory.path().join(number.to_string())
     }
@@ -88,6 +102,7 @@ impl World {
     /// All is told, closed and committed: then all agree.
     pub(super) fn end(&mut self) {
         *self.fake.refuse.lock().unwrap() = None;
+        self.hold(false);
         while !self.kernel.handles.is_empty() {
             self.was_watched = self.is_watched();
             self.close(0);

@@ -204,11 +204,25 @@ impl World {
         }
     }
 
-    pub(super) fn truncate(&mut self, size: u64) {
+    pub(super) fn truncate(&mut self, size: u64, is_through_handle: bool) {
+        if let Some(at) = self.writer(0).filter(|_| is_through_handle) {
+            let open = Arc::clone(&self.kernel.handles[at].open);
+            self.resize(&open, size);
+            return self.look();
+        }
         let inode = self.fake.inode(self.id).unwrap();
         let open = self.table.open_file(self.id, &inode, Access::Write);
         self.observe();
-        self.table.truncate(&open, size, 0).unwrap();
+        self.resize(&open, size);
+        if open.dirty_len() <= INLINE_COMMIT_MAX {
+            self.commit(&open, WaitPolicy::None);
+        }
+        self.table.close_file(&open, Access::Write);
+        self.look();
+    }
+
+    fn resize(&mut self, open: &Arc<OpenFile>, size: u64) {
+        self.table.truncate(open, size, 0).unwrap();
         let mut view = self.view.clone();
         let len = view.len() as u64;
         self.kernel.extend(size, |number, bytes| is_page_of(&view, number, len, bytes));
@@ -216,11 +230,6 @@ impl World {
         self.appended_to = None;
         self.changed(view);
         self.kernel.resize(size);
-        if open.dirty_len() <= INLINE_COMMIT_MAX {
-            self.commit(&open, WaitPolicy::None);
-        }
-        self.table.close_file(&open, Access::Write);
-        self.look();
     }
 
     pub(super) fn flush(&mut self, which: usize) {

@@ -2,24 +2,64 @@
 
 #[derive(Debug, Clone)]
 pub(super) enum Step {
-    Open { writes: bool, truncates: bool, is_passthrough: bool, appends: bool },
-    Write { handle: usize, offset: u64, len: u64, byte: u8 },
-    Read { handle: usize, offset: u64, len: u64 },
-    Store { handle: usize, page: u64, byte: u8 },
+    Open {
+        writes: bool,
+        truncates: bool,
+        is_passthrough: bool,
+        appends: bool,
+    },
+    Write {
+        handle: usize,
+        offset: u64,
+        len: u64,
+        byte: u8,
+    },
+    Read {
+        handle: usize,
+        offset: u64,
+        len: u64,
+    },
+    Store {
+        handle: usize,
+        page: u64,
+        byte: u8,
+    },
     Unmap,
     WriteBack,
-    Truncate { size: u64 },
-    Flush { handle: usize },
-    Close { handle: usize },
-    Sync { handle: usize },
-    Refuse { refuses: bool },
-    Elsewhere { len: u64, byte: u8, is_appended: bool, is_during_commit: bool },
+    Truncate {
+        size: u64,
+        is_through_handle: bool,
+    },
+    Flush {
+        handle: usize,
+    },
+    Close {
+        handle: usize,
+    },
+    Sync {
+        handle: usize,
+    },
+    Refuse {
+        refuses: bool,
+    },
+    /// What is recorded is in the memory of the daemon alone.
+    Hold {
+        holds: bool,
+    },
+    Elsewhere {
+        len: u64,
+        byte: u8,
+        is_appended: bool,
+        is_during_commit: bool,
+    },
     News,
     Forget,
     Look,
     Settle,
     Observe,
-    Wait { seconds: u64 },
+    Wait {
+        seconds: u64,
+    },
     SendAway,
     MakeRoom,
     Remove,
@@ -65,7 +105,7 @@ impl Random {
 
     pub(super) fn step(&mut self) -> Step {
         let (handle, byte) = (self.below(8) as usize, self.below(255) as u8);
-        match self.below(46) {
+        match self.below(48) {
             0..=5 => Step::Open {
                 writes: self.one_in(2),
                 truncates: self.one_in(3),
@@ -77,7 +117,7 @@ impl Random {
             17..=19 => Step::Store { handle, page: self.below(12), byte },
             20 => Step::Unmap,
             21 => Step::WriteBack,
-            22 | 23 => Step::Truncate { size: self.place() },
+            22 | 23 => Step::Truncate { size: self.place(), is_through_handle: self.one_in(2) },
             24 => Step::Flush { handle },
             25..=27 => Step::Close { handle },
             28 => Step::Sync { handle },
@@ -97,6 +137,7 @@ impl Random {
             41 => Step::MakeRoom,
             42 if self.one_in(3) => Step::Remove,
             42 => Step::Observe,
+            46 | 47 => Step::Hold { holds: self.one_in(2) },
             43 => Step::Kill,
             _ => Step::Settle,
         }

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use wayfs_types::{Content, FileId, FsError};
+use wayfs_types::{Content, FileId, FsError, Inode};
 
 pub(super) const SOON: WaitPolicy = WaitPolicy::Silence(Duration::from_secs(5));
 pub(super) const DIRTY_AGE: Duration = Duration::from_secs(5);
@@ -49,6 +49,16 @@ pub(super) struct World {
     pub(super) stores: usize,
     pub(super) changes: u64,
     pub(super) has_news: Arc<AtomicBool>,
+    /// Another machine's version came that is not what this machine's view is built upon.
+    pub(super) is_behind: Arc<AtomicBool>,
+    /// What the host has of the engine's records, while it does not have all.
+    pub(super) held: Option<Held>,
+}
+
+/// What a kill leaves of records that the host does not have yet.
+pub(super) struct Held {
+    pub(super) inode: Inode,
+    pub(super) stores: usize,
 }
 
 pub(super) fn pattern(len: u64, byte: u8) -> Vec<u8> {
@@ -99,6 +109,8 @@ impl World {
             stores: 0,
             changes: 0,
             has_news: Arc::default(),
+            is_behind: Arc::default(),
+            held: None,
         }
     }
 
@@ -113,7 +125,7 @@ impl World {
             Step::Store { handle, page, byte } => self.store(handle, page, byte),
             Step::Unmap => self.host.has_mapping.store(false, Ordering::Relaxed),
             Step::WriteBack => self.write_back(),
-            Step::Truncate { size } => self.truncate(size),
+            Step::Truncate { size, is_through_handle } => self.truncate(size, is_through_handle),
             Step::Flush { handle } => self.flush(handle),
             Step::Close { handle } => self.close(handle),
             Step::Sync { handle } => self.sync(handle),
@@ -121,6 +133,7 @@ impl World {
             Step::Elsewhere { len, byte, is_appended, is_during_commit } => {
                 self.change_elsewhere(pattern(len, byte), is_appended, is_during_commit)
             }
+            Step::Hold { holds } => self.hold(holds),
             Step::News => self.news(),
             Step::Forget => self.forget(),
             Step::Look => self.look(),
@@ -160,17 +173,21 @@ impl World {
         let contents: Vec<Content> =
             self.fake.stores.lock().unwrap()[self.stores..].iter().map(|store| store.content.clone()).collect();
         self.stores += contents.len();
-        // The log is with the host at once.
-        self.table.written(u64::MAX);
+        if !self.fake.is_unwritten.load(Ordering::Relaxed) {
+            self.table.written(u64::MAX);
+        }
         for content in contents {
             assert!(self.dirty != Dirty::No || self.was_watched, "a version without a change");
             let bytes = self.fake.bytes_in(&content);
             if bytes != self.view {
                 assert!(self.moved().as_ref() == Some(&bytes), "what was committed is not what was written");
+                self.is_behind.store(false, Ordering::Relaxed);
                 self.view = bytes.clone();
                 self.views.push(bytes.clone());
             }
             if self.fake.bytes_of(self.id) == bytes {
+                let is_lost = self.is_behind.load(Ordering::Relaxed) && *self.newest.lock().unwrap() != bytes;
+                assert!(!is_lost, "another machine's version was overwritten by one that knew nothing of it");
                 *self.newest.lock().unwrap() = bytes;
             }
         }
@@ -188,7 +205,12 @@ impl World {
 
     /// Another machine's version comes to the engine.
     pub(super) fn change_elsewhere(&mut self, bytes: Vec<u8>, is_appended: bool, is_during_commit: bool) {
+        if self.held.is_some() {
+            // Where a kill takes records, those of others come again, which is not in this model.
+            return;
+        }
         self.changes += 1;
+        let is_behind = Arc::clone(&self.is_behind);
         let (fake, newest, has_news) = (Arc::clone(&self.fake), Arc::clone(&self.newest), Arc::clone(&self.has_news));
         let (id, version) = (self.id, record(5000 + self.changes));
         let change = move || {
@@ -198,11 +220,31 @@ impl World {
             inode.version = version;
             fake.put(id, inode);
             has_news.store(true, Ordering::Relaxed);
+            is_behind.store(true, Ordering::Relaxed);
         };
         match is_during_commit {
             true => *self.fake.meanwhile.lock().unwrap() = Some(Box::new(change)),
             false => change(),
         }
+    }
+
+    /// From here on the host has no record, or it has all.
+    pub(super) fn hold(&mut self, holds: bool) {
+        if !holds {
+            self.fake.is_unwritten.store(false, Ordering::Relaxed);
+            self.held = None;
+            self.table.written(u64::MAX);
+        } else if self.held.is_none() && self.is_in_step() {
+            self.fake.is_unwritten.store(true, Ordering::Relaxed);
+            let inode = Inode::clone(&self.fake.inode(self.id).unwrap());
+            self.held = Some(Held { inode, stores: self.stores });
+        }
+    }
+
+    /// Whether no version of another machine is on its way.
+    fn is_in_step(&self) -> bool {
+        let is_on_its_way = self.fake.meanwhile.lock().unwrap().is_some();
+        !is_on_its_way && !self.is_behind.load(Ordering::Relaxed)
     }
 
     pub(super) fn news(&mut self) {
@@ -287,7 +329,10 @@ impl World {
         if bytes != self.view {
             match self.moved() {
                 // A commit moved what was appended, and failed after that.
-                Some(moved) if bytes == moved => self.appended_to = Some(newest.len()),
+                Some(moved) if bytes == moved => {
+                    self.appended_to = Some(newest.len());
+                    self.is_behind.store(false, Ordering::Relaxed);
+                }
                 _ => {
                     assert!(self.dirty == Dirty::No, "what was written does not show");
                     assert!(bytes == newest, "what shows is no version");
@@ -295,6 +340,9 @@ impl World {
             }
             self.view = bytes;
             self.views.push(self.view.clone());
+        }
+        if self.dirty == Dirty::No && self.view == newest {
+            self.is_behind.store(false, Ordering::Relaxed);
         }
     }
 
