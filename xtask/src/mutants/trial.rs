@@ -19,7 +19,7 @@ const TESTED: [(&str, &[&str]); 8] = [
     ("roam", &["roam"]),
     ("store", &["store"]),
     ("transfer", &["transfer"]),
-    ("node", &["node", "content", "transfer"]),
+    ("node", &["node", "content", "roam", "transfer"]),
     ("client", &["client"]),
 ];
 /// Crates that the simulator runs.
