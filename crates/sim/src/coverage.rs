@@ -11,6 +11,8 @@ pub enum Branch {
     PushInterrupted,
     /// A parent had no room for a piece.
     PushRefused,
+    /// A parent lacked something of a content after all that it lacked had been sent.
+    PushMissing,
     /// A reader got every piece of a content.
     FileRead,
     /// A piece came from the parent.
@@ -85,9 +87,10 @@ pub enum Branch {
 
 impl Branch {
     /// Those that every long hunt must come by.
-    pub const ALL: [Self; 35] = [
+    pub const ALL: [Self; 36] = [
         Self::PushInterrupted,
         Self::PushRefused,
+        Self::PushMissing,
         Self::FileRead,
         Self::FetchedFromAbove,
         Self::FetchedFromBelow,
@@ -137,6 +140,7 @@ impl Branch {
             Self::Fenced => Some(Disaster::Fence),
             Self::QuotaUsed => Some(Disaster::Quota),
             Self::PushInterrupted
+            | Self::PushMissing
             | Self::FileRead
             | Self::FetchedFromAbove
             | Self::FetchedFromBelow

@@ -19,6 +19,9 @@ const WINDOW: u64 = 0;
 /// Part of the questions that are interrupted although their session goes on.
 const INTERRUPTED: f64 = 0.005;
 
+/// Part of the contents before whose completion the parent sweeps. Only what is older than the seed's grace goes with that.
+const SWEPT_BEFORE: f64 = 0.2;
+
 /// A push that is under way.
 #[derive(Debug)]
 pub(crate) struct Pushing {
@@ -243,8 +246,13 @@ impl World {
 
     /// All of a content was sent: it is looked through and made durable.
     fn complete(&mut self, index: usize, root: Digest, asked: Asked) {
+        // A sweep may come just before what it would take is kept from it.
+        if !self.healed && self.random.random_bool(SWEPT_BEFORE) {
+            self.sweep(index);
+        }
         self.protect(index, &self.pieces(root));
         if !self.counts_as_whole(index, root) {
+            self.cover(Branch::PushMissing, true);
             return self.answer_push(&asked, lacks(&asked));
         }
         let span = self.sync_span();
@@ -258,6 +266,7 @@ impl World {
         self.hosts[parent].disk.0.borrow_mut().sync_chunks(chunk_writes);
         // The live node keeps what it is about to confirm from a sweep for ten minutes; seeds draw shorter times.
         if !self.counts_as_whole(parent, root) {
+            self.cover(Branch::PushMissing, true);
             return self.answer_push(&asked, lacks(&asked));
         }
         self.feed(parent, EngineInput::ContentsHere { tops: vec![self.top(root)] });
