@@ -39,11 +39,6 @@ impl Patience {
     pub fn left(&self, now: Time) -> Duration {
         self.end().since(now)
     }
-
-    /// How long nothing came.
-    pub fn silence(&self, now: Time) -> Duration {
-        now.since(self.moved_at)
-    }
 }
 
 #[cfg(test)]
@@ -59,7 +54,6 @@ mod tests {
         assert_eq!(patience.left(BEGIN + SECOND * 29), SECOND);
         patience.moved(BEGIN + SECOND * 29);
         assert_eq!(patience.left(BEGIN + SECOND * 50), SECOND * 9);
-        assert_eq!(patience.silence(BEGIN + SECOND * 50), SECOND * 21);
         assert_eq!(patience.left(BEGIN + SECOND * 59), Duration::ZERO);
     }
 

@@ -37,7 +37,7 @@ const PARENT_WAIT_MAX: Duration = Duration::from_millis(1500);
 pub struct Scope {
     /// So many are asked at most.
     asked_max: usize,
-    /// So much silence is borne while somebody is away who has it on record, or the parent is. `None`: nobody is waited for.
+    /// Somebody who has it on record, or the parent, is waited for so long while it is away. `None`: nobody is.
     absence_max: Option<Duration>,
 }
 
@@ -115,6 +115,8 @@ pub struct Search<P> {
     refused: BTreeSet<P>,
     refusals: usize,
     rounds: usize,
+    /// Since when nobody is there who could be asked. Before, a line was silent: that is another wait.
+    absent_since: Option<Time>,
     /// What is said in the end: who did not answer, or failed, may have it.
     last: Failure,
     outputs: VecDeque<Output<P>>,
@@ -138,6 +140,7 @@ impl<P: Copy + Ord> Search<P> {
             refused: BTreeSet::new(),
             refusals: 0,
             rounds: 0,
+            absent_since: None,
             last: Failure::NotHeld,
             outputs: VecDeque::from([Output::Look]),
         }
@@ -187,12 +190,14 @@ impl<P: Copy + Ord> Search<P> {
         let Look { scope, writer, asker } = self.look;
         match sources.next(writer, |peer| Some(peer) != asker && !self.refused.contains(&peer)) {
             Next::Ask(peer) => {
+                self.absent_since = None;
                 self.stage = Stage::Asking(peer);
                 self.outputs.push_back(Output::Ask(peer));
             }
             Next::Away if scope.absence_max.is_some() => {
                 self.last = Failure::Unreachable;
-                if scope.absence_max.is_some_and(|most| self.patience.silence(now) >= most) {
+                let since = *self.absent_since.get_or_insert(now);
+                if scope.absence_max.is_some_and(|most| now.since(since) >= most) {
                     return self.end(Err(self.last));
                 }
                 self.pause(now);

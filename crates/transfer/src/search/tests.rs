@@ -79,6 +79,20 @@ fn a_client_waits_a_moment_for_its_parent_and_a_server_as_long_as_its_asker() {
     }
 }
 
+/// On a recorded UMTS link a session was silent for a lease, and ended; the next began 0.13 s later. Reads had failed by then.
+#[test]
+fn a_parent_that_was_silent_before_its_session_ended_is_waited_for() {
+    let mut search = Search::new(look(Scope::AT_CLIENT, 1), Patience::new(PATIENCE, BEGIN));
+    assert_eq!(ask(&mut search, &sources(&[], Parent::There(PARENT)), BEGIN), Some(PARENT));
+    let ended = BEGIN + Duration::from_secs(10);
+    search.handle(ended, Input::NotHad(Failure::Unreachable));
+    assert_eq!(ask(&mut search, &sources(&[], Parent::Away), ended), None);
+    let again = search.poll_timeout().expect("it is waited for");
+    search.handle(again, Input::Tick);
+    let next = PARENT + 1;
+    assert_eq!(ask(&mut search, &sources(&[], Parent::There(next)), again), Some(next), "in its next session");
+}
+
 #[test]
 fn a_parent_that_comes_back_is_asked() {
     let mut search = Search::new(look(Scope::AT_CLIENT, 1), Patience::new(PATIENCE, BEGIN));
