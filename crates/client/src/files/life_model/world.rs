@@ -173,6 +173,7 @@ impl World {
         let contents: Vec<Content> =
             self.fake.stores.lock().unwrap()[self.stores..].iter().map(|store| store.content.clone()).collect();
         self.stores += contents.len();
+        let is_stored = !contents.is_empty();
         if !self.fake.is_unwritten.load(Ordering::Relaxed) {
             self.table.written(u64::MAX);
         }
@@ -192,6 +193,10 @@ impl World {
             }
         }
         let is_dirty = self.table.find(self.id).is_some_and(|open| open.is_dirty());
+        let has_name = !self.fake.removed_here.lock().unwrap().contains(&self.id);
+        if self.dirty == Dirty::Yes && !is_dirty && !is_stored && has_name {
+            assert!(*self.newest.lock().unwrap() == self.view, "what was written is in no version");
+        }
         match (self.dirty, is_dirty) {
             (Dirty::No, true) if !self.was_watched => panic!("uncommitted, and nothing was written"),
             (Dirty::Yes | Dirty::No, _) => self.dirty = if is_dirty { Dirty::Yes } else { Dirty::No },
