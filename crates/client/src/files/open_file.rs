@@ -1,6 +1,6 @@
 //! One file that is open or dirty: reading, writing, truncating.
 
-use super::body::{self, Body, BodyFile, BodyFiles, MEMORY_MAX, host_error};
+use super::body::{Body, BodyFile, BodyFiles, MEMORY_MAX, zero_body};
 use super::contents::{Contents, OperationError, WaitPolicy};
 use super::host::Host;
 use super::journaling::Step;
@@ -373,37 +373,4 @@ fn assemble(pieces: &[Piece], range: &Range<u64>) -> Option<Bytes> {
         return None;
     }
     Some(if parts.len() == 1 { parts.remove(0) } else { parts.concat().into() })
-}
-
-fn zero_body(body: &mut Body, range: Range<u64>) -> Result<(), FsError> {
-    match body {
-        Body::Memory(bytes) => {
-            if bytes.len() < range.end as usize {
-                bytes.resize(range.end as usize, 0);
-            }
-            bytes[range.start as usize..range.end as usize].fill(0);
-            Ok(())
-        }
-        Body::Disk { file, .. } => zero_in(file, range),
-    }
-}
-
-/// Zeros a range of a body file, as a hole if the host can.
-fn zero_in(file: &BodyFile, range: Range<u64>) -> Result<(), FsError> {
-    let len = file.file().metadata().map_err(|error| host_error(&error, "look at body file"))?.len();
-    if len < range.end {
-        file.file().set_len(range.end).map_err(|error| host_error(&error, "size body file"))?;
-    }
-    let flags = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
-    if rustix::fs::fallocate(file.file(), flags, range.start, range.end - range.start).is_ok() {
-        return Ok(());
-    }
-    let zeros = vec![0; body::MEMORY_MAX];
-    let mut at = range.start;
-    while at < range.end {
-        let len = (range.end - at).min(zeros.len() as u64);
-        file.file().write_all_at(&zeros[..len as usize], at).map_err(|error| host_error(&error, "zero body file"))?;
-        at += len;
-    }
-    Ok(())
 }
