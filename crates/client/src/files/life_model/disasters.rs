@@ -65,6 +65,7 @@ impl World {
         if self.table.find(self.id).is_some_and(|open| open.is_only_emptied()) {
             // A program was about to write: what was before is as good.
             self.dirty = Dirty::No;
+            self.view = self.before_emptied.clone();
         }
         self.host.has_mapping.store(false, Ordering::Relaxed);
         self.lose_records();

@@ -20,6 +20,9 @@ impl World {
         let open = self.table.open_file(self.id, &inode, access);
         self.observe();
         if truncates {
+            if !open.is_only_emptied() {
+                self.before_emptied = self.view.clone();
+            }
             self.table.empty(&open, 0).unwrap();
             self.changed(Vec::new());
             self.appended_to = None;

@@ -49,6 +49,8 @@ pub(super) struct World {
     pub(super) stores: usize,
     pub(super) changes: u64,
     pub(super) has_news: Arc<AtomicBool>,
+    /// What the file was when an open emptied it last.
+    pub(super) before_emptied: Vec<u8>,
     /// Another machine's version came that is not what this machine's view is built upon.
     pub(super) is_behind: Arc<AtomicBool>,
     /// What the host has of the engine's records, while it does not have all.
@@ -109,6 +111,7 @@ impl World {
             stores: 0,
             changes: 0,
             has_news: Arc::default(),
+            before_emptied: Vec::new(),
             is_behind: Arc::default(),
             held: None,
         }
