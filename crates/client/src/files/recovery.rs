@@ -52,6 +52,8 @@ struct Sketch {
     mtime: WallTime,
     user: u32,
     bytes: Bytes,
+    /// Something was uncommitted already when its body was begun.
+    follows_changes: bool,
 }
 
 /// Where the changed bytes of a sketch are.
@@ -74,10 +76,9 @@ impl Recovery {
             match frame.entry {
                 Entry::End { .. } => drop(open.remove(&number)),
                 Entry::Image(image) => {
-                    if let Some(other) = image.replaces {
-                        open.remove(&other);
-                    }
-                    if let Some(sketch) = Sketch::of(*image, &frame.bytes).filter(|_| !frame.is_void) {
+                    let before = image.replaces.and_then(|other| open.remove(&other));
+                    if let Some(mut sketch) = Sketch::of(*image, &frame.bytes).filter(|_| !frame.is_void) {
+                        sketch.follows_changes = before.is_some_and(|before| before.sketch.has_changes_before(&sketch));
                         open.insert(number, Generation { number, sketch });
                     }
                 }
@@ -145,7 +146,16 @@ impl Sketch {
             Held::Here => Bytes::Memory(placed(&image.ranges, bytes, size as usize)?),
         };
         let changes = Changes { ranges, low_water, is_any: true, is_appended };
-        (size <= SIZE_MAX).then_some(Self { base, base_limit, size, changes, mtime, user, bytes: held })
+        (size <= SIZE_MAX).then_some(Self {
+            base,
+            base_limit,
+            size,
+            changes,
+            mtime,
+            user,
+            bytes: held,
+            follows_changes: false,
+        })
     }
 
     /// Goes on with a step; whether that can be.
@@ -195,6 +205,11 @@ impl Sketch {
             self.changes.ranges.insert(self.size..size.min(self.base.content.size()));
         }
         self.size = size;
+    }
+
+    /// Whether it is more than an earlier image of the same body.
+    fn has_changes_before(&self, later: &Self) -> bool {
+        self.follows_changes || !self.is_whole_body() || self.bytes.body() != later.bytes.body()
     }
 
     fn is_whole_body(&self) -> bool {
@@ -321,7 +336,7 @@ impl Merged {
 
     /// Makes a file of the table of it.
     fn put_into(self, state: &mut State, files: &BodyFiles) -> Option<()> {
-        let Sketch { base, base_limit, size, changes, mtime, user, bytes } = self.sketch;
+        let Sketch { base, base_limit, size, changes, mtime, user, bytes, .. } = self.sketch;
         // What lies behind the base is written or a hole.
         let mut present = changes.ranges.clone();
         present.insert(base_limit.min(size)..size);
@@ -445,10 +460,12 @@ impl FileTable {
         }
         let chain = since(generations, inode.version);
         let newest = chain.first().cloned()?;
+        // An open that empties a file that nobody writes then says nothing, but what was written before it is no less gone.
+        let follows_changes = chain.iter().any(|sketch| sketch.follows_changes);
         // Where a body went for want of room, what was written since counts by itself.
         let merged = Merged::all(directory, chain).or_else(|| Merged::of(directory, newest, Goes::NoFurther))?;
         let is_untouched = |body: &File| Look::at(body).is_ok_and(|look| look.is_marked && look.len == 0);
-        if merged.sketch.is_whole_body() && merged.body.as_ref().is_some_and(is_untouched) {
+        if !follows_changes && merged.sketch.is_whole_body() && merged.body.as_ref().is_some_and(is_untouched) {
             return None;
         }
         let file = OpenFile::new(id, &inode, self.contents.host());

@@ -75,6 +75,14 @@ fn the_kernel_is_told_of_what_a_commit_moved_before_it_had_to_wait() {
 }
 
 #[test]
+fn what_was_changed_before_a_file_was_emptied_to_be_written_whole_does_not_come_undone() {
+    let truncated = Step::Truncate { size: 5000, is_through_handle: false };
+    let emptied = Step::Open { writes: true, truncates: true, is_passthrough: true, appends: false };
+    let elsewhere = Step::Elsewhere { len: 1402, byte: 47, is_appended: true, is_during_commit: false };
+    run(&[Step::Refuse { refuses: true }, elsewhere, truncated, emptied, Step::Kill]);
+}
+
+#[test]
 fn whatever_happens_in_the_life_of_a_file_no_byte_is_lost_or_in_the_wrong_version() {
     let (first, count) = (number("WAYFS_LIFE_SEED").unwrap_or(0), number("WAYFS_LIFE_SEEDS").unwrap_or(WORLDS));
     for seed in first..first + count {
