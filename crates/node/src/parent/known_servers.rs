@@ -3,7 +3,6 @@
 use super::link::Shared;
 use crate::nearby::Nearby;
 use crate::servers::{ServerInfo, ServerKind};
-use std::collections::BTreeMap;
 use wayfs_net::Address;
 use wayfs_proto::Role;
 use wayfs_roam::{AddressVersion, Server};
@@ -12,34 +11,33 @@ use wayfs_types::NodeId;
 /// Addresses heard on the local network that go before the others.
 const NEARBY_MAX: usize = 4;
 
-/// What the machine was told last.
+/// What the machine was told last, in the order of the directory: who is dialled first answers first on a busy machine, and that is
+/// the home, which is not to look farther than it is.
 #[derive(Default)]
 pub(super) struct KnownServers {
-    servers: BTreeMap<NodeId, (ServerInfo, u64)>,
+    servers: Vec<(ServerInfo, u64)>,
     versions: u64,
 }
 
 impl KnownServers {
     pub(super) fn find(&self, node: NodeId) -> Option<&ServerInfo> {
-        self.servers.get(&node).map(|(server, _)| server)
+        self.servers.iter().map(|(server, _)| server).find(|server| server.node == node)
     }
 
     /// Takes in what is known now; the list for the machine if something changed.
     pub(super) fn update(&mut self, list: Vec<ServerInfo>, own: NodeId) -> Option<Vec<Server>> {
-        let is_same =
-            list.len() == self.servers.len() && list.iter().all(|server| self.find(server.node) == Some(server));
-        if is_same {
+        if list.iter().eq(self.servers.iter().map(|(server, _)| server)) {
             return None;
         }
-        let mut servers = BTreeMap::new();
+        let mut servers = Vec::new();
         for server in list {
-            let known = self.servers.get(&server.node).filter(|(known, _)| *known == server);
+            let known = self.servers.iter().find(|(known, _)| *known == server);
             let version = known.map_or_else(|| self.versions + 1, |(_, version)| *version);
             self.versions = self.versions.max(version);
-            servers.insert(server.node, (server, version));
+            servers.push((server, version));
         }
         self.servers = servers;
-        Some(self.servers.values().map(|(server, version)| told(server, *version, own)).collect())
+        Some(self.servers.iter().map(|(server, version)| told(server, *version, own)).collect())
     }
 }
 
