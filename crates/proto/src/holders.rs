@@ -11,6 +11,17 @@ use wayfs_wire::Down;
 /// Most files of which copies in child stations are remembered.
 const COPIES_MAX: usize = 65_536;
 
+/// How likely it is that somebody on record gives contents now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum HolderPresence {
+    /// It has no session.
+    Away,
+    /// It has a session, and may have been put back to an older copy of its store.
+    There,
+    /// It told in its present session that it has them, or somebody below it. The home remembers that.
+    Told,
+}
+
 impl<S: MetaStore> Replica<S> {
     /// Where the contents of a version can be had.
     ///
@@ -43,17 +54,19 @@ impl<S: MetaStore> Replica<S> {
         })
     }
 
-    /// Everybody below us who may have the contents of a version, in the order of asking: who is there before who is
-    /// away, the newest holder first, spares last.
+    /// Everybody below us who may have the contents of a version, in the order of asking: who told so in its present session, who is there, who is
+    /// away; of these the newest holder first, spares last.
     ///
     /// # Errors
     /// [`StorageError`] if the tables cannot be read.
     pub fn holders(&self, file: FileId, version: RecordId) -> Result<Vec<Holder>, StorageError> {
-        let mut found: Vec<OriginId> = Vec::new();
+        let mut found: Vec<(OriginId, HolderPresence)> = Vec::new();
         let mut note = |missing: &Missing| {
             for child in missing.everybody().collect::<Vec<_>>().into_iter().rev() {
-                if !found.contains(&child) {
-                    found.push(child);
+                let presence = self.presence_of_holder(missing.version, child);
+                match found.iter_mut().find(|(known, _)| *known == child) {
+                    Some((_, known)) => *known = presence.max(*known),
+                    None => found.push((child, presence)),
                 }
             }
         };
@@ -71,8 +84,8 @@ impl<S: MetaStore> Replica<S> {
                 }
             }
         }
-        found.sort_by_key(|child| self.children.peer_of(*child).is_none());
-        Ok(found.into_iter().map(|child| Holder::Child(child, self.children.peer_of(child))).collect())
+        found.sort_by_key(|(_, presence)| std::cmp::Reverse(*presence));
+        Ok(found.into_iter().map(|(child, _)| Holder::Child(child, self.children.peer_of(child))).collect())
     }
 
     fn missing_committed(&self, version: RecordId) -> Result<Option<Missing>, StorageError> {
@@ -96,7 +109,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     pub(crate) fn best_holder(&self, missing: &Missing) -> Result<Option<Holder>, StorageError> {
-        let mut best = self.child_holder(&missing.everybody().collect::<Vec<_>>());
+        let mut best = self.child_holder(missing.version, &missing.everybody().collect::<Vec<_>>());
         if let Some(root) = missing.content.root() {
             let prefix = root_prefix(&root);
             for (key, _) in self.store.scan(&prefix, &after_prefix(&prefix), HOLDERS_MAX)? {
@@ -105,7 +118,7 @@ impl<S: MetaStore> Replica<S> {
                 }
                 let other = self.store.get(&record_key(table::MISSING, parse_root_key(&key)?))?;
                 if let Some(other) = other.map(|bytes| unpack::<Missing>(&bytes)).transpose()? {
-                    let found = self.child_holder(&other.everybody().collect::<Vec<_>>());
+                    let found = self.child_holder(other.version, &other.everybody().collect::<Vec<_>>());
                     if matches!(found, Some(Holder::Child(_, Some(_)))) || best.is_none() {
                         best = found;
                     }
@@ -115,10 +128,18 @@ impl<S: MetaStore> Replica<S> {
         Ok(best)
     }
 
-    pub(crate) fn child_holder(&self, holders: &[OriginId]) -> Option<Holder> {
-        let with_session = |origin: &&OriginId| self.children.peer_of(**origin).is_some();
-        let origin = holders.iter().rev().find(with_session).or_else(|| holders.last())?;
-        Some(Holder::Child(*origin, self.children.peer_of(*origin)))
+    /// The one to be asked of those on record, oldest first: of equal ones the newest.
+    fn child_holder(&self, version: RecordId, holders: &[OriginId]) -> Option<Holder> {
+        let origin = *holders.iter().max_by_key(|origin| self.presence_of_holder(version, **origin))?;
+        Some(Holder::Child(origin, self.children.peer_of(origin)))
+    }
+
+    fn presence_of_holder(&self, version: RecordId, holder: OriginId) -> HolderPresence {
+        match self.children.peer_of(holder) {
+            Some(_) if self.contents.replacing.has_told(version, holder) => HolderPresence::Told,
+            Some(_) => HolderPresence::There,
+            None => HolderPresence::Away,
+        }
     }
 
     /// [`crate::Input::Fetched`]: a child has a copy now.

@@ -86,6 +86,11 @@ impl Replacing {
         self.told.insert((version, child));
     }
 
+    /// Whether a child told, in its newest session, that it has contents, or could give them.
+    pub(crate) fn has_told(&self, version: RecordId, child: OriginId) -> bool {
+        self.told.contains(&(version, child))
+    }
+
     /// A child begins a session: it tells all that it has again.
     pub(crate) fn begin_session(&mut self, child: OriginId) {
         self.told.retain(|(_, other)| *other != child);
@@ -538,7 +543,7 @@ impl<S: MetaStore> Replica<S> {
             let replacing = &mut self.contents.replacing;
             if is_there {
                 replacing.away.remove(holder);
-                if !is_station || replacing.told.contains(&(version, *holder)) {
+                if !is_station || replacing.has_told(version, *holder) {
                     return Replacements::Held;
                 }
                 silent.push(*holder);
@@ -572,7 +577,7 @@ impl<S: MetaStore> Replica<S> {
         let there = missing.spares.iter().copied().filter(|spare| self.children.peer_of(*spare).is_some());
         there.partition(|spare| {
             let is_station = self.children.by_origin.get(spare).is_some_and(|row| row.is_station);
-            !is_station || self.contents.replacing.told.contains(&(version, *spare))
+            !is_station || self.contents.replacing.has_told(version, *spare)
         })
     }
 }

@@ -58,6 +58,31 @@ fn contents_that_the_former_station_took_stay_its_duty() {
     assert_eq!(world.hosts[s1].replica.progress().versions_at_risk, 0);
 }
 
+/// Seed 158100421: a station is put back to an older copy, has the contents no more, and is on record for them. The station to which their
+/// writer moved has said meanwhile that it can give them.
+#[test]
+fn a_station_that_was_put_back_is_not_named_before_one_that_said_what_it_can_give() {
+    let (mut world, [s1, s2], client, [upper, _]) = two_stations();
+    let peer = world.connect(client, s1);
+    world.settle();
+    let copy = world.snapshot(s1);
+    let file = world.create(client, FileId::ROOT, "f");
+    let version = world.store(client, file, big("f"));
+    assert_eq!(world.wait(client, Level::Safe), Ok(Answer::Reached));
+    world.settle();
+    let named = |world: &World| world.hosts[HOME].replica.holder(file, version).unwrap();
+    let is = |holder, station: usize, world: &World| matches!(holder, crate::Holder::Child(of, Some(_)) if of == world.hosts[station].origin);
+    assert!(is(named(&world), s1, &world), "{:?}", named(&world));
+    world.close(peer);
+    world.close(upper);
+    world.restore(s1, copy, 7);
+    world.hosts[s1].chunks.clear();
+    world.connect(s1, HOME);
+    world.connect(client, s2);
+    world.pass(Duration::from_secs(2));
+    assert!(is(named(&world), s2, &world), "{:?}", named(&world));
+}
+
 /// The former station tells that it has contents, of a record that it has not sent yet and that comes to the home by
 /// the new one, which has none of them.
 #[test]
