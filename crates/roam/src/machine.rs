@@ -211,6 +211,10 @@ impl Roam {
                 attached.look_again(now, &mut self.known, &mut self.out);
                 self.phase = Phase::Attached(attached);
             }
+            Phase::Greeting(greeting) if greeting.is_waiting() => {
+                greeting.abandon(&mut self.out);
+                self.search(now);
+            }
             phase @ (Phase::Greeting(_) | Phase::AskingIn(..) | Phase::LookingAround(..)) => {
                 self.is_hurried = true;
                 self.phase = phase;
@@ -250,7 +254,7 @@ impl Roam {
     fn searched(&mut self, now: Time, progress: searching::Progress) {
         match progress {
             searching::Progress::Goes(search) => self.phase = Phase::Searching(search),
-            searching::Progress::Over(answered) => match Greeting::begin(answered, &mut self.out) {
+            searching::Progress::Over(answered, late) => match Greeting::begin(answered, late, &mut self.out) {
                 Some(greeting) => self.phase = Phase::Greeting(greeting),
                 None => self.fail(now, Failure::Unreachable),
             },

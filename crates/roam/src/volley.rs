@@ -4,7 +4,7 @@ use crate::api::{DialId, Input, Server};
 use crate::choice::Seen;
 use crate::known::Rank;
 use crate::outbox::Outbox;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use wayfs_types::{NodeId, Time};
 
@@ -93,6 +93,11 @@ impl Volley {
         self.end
     }
 
+    /// Those that answered, and the others, which may still answer.
+    pub(crate) fn split(self) -> (Vec<Answered>, Late) {
+        (self.answered, Late { waiting: self.waiting, answered: VecDeque::new() })
+    }
+
     /// Those that answered; the others are waited for no longer.
     pub(crate) fn finish(self, out: &mut Outbox) -> Vec<Answered> {
         self.waiting.into_keys().for_each(|dial| out.close(dial));
@@ -101,6 +106,45 @@ impl Volley {
 
     pub(crate) fn abandon(self, out: &mut Outbox) {
         close_all(self.finish(out), out);
+    }
+}
+
+/// Dials that were not answered in time. Who answers late is asked if none of the others takes this machine: two stations next door
+/// that do not know a member once kept it from the home for ever, which does.
+#[derive(Debug, Default)]
+pub(crate) struct Late {
+    waiting: BTreeMap<DialId, Server>,
+    answered: VecDeque<Answered>,
+}
+
+impl Late {
+    /// Takes in what became of a dial.
+    pub(crate) fn handle(&mut self, input: &Input) {
+        match input {
+            Input::Dialled { dial, node, rtt } => {
+                if let Some(server) = self.waiting.remove(dial) {
+                    let server = Server { node: *node, ..server };
+                    self.answered.push_back(Answered { dial: *dial, server, rtt: *rtt });
+                }
+            }
+            Input::DialFailed { dial } => drop(self.waiting.remove(dial)),
+            _ => {}
+        }
+    }
+
+    /// The next that has answered.
+    pub(crate) fn next(&mut self) -> Option<Answered> {
+        self.answered.pop_front()
+    }
+
+    /// Whether nobody is waited for.
+    pub(crate) fn is_over(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    pub(crate) fn abandon(self, out: &mut Outbox) {
+        self.waiting.into_keys().for_each(|dial| out.close(dial));
+        close_all(self.answered, out);
     }
 }
 

@@ -7,11 +7,11 @@ fn others_have_a_grace_after_the_first_answer() {
     let mut bench = Bench::client(&[('a', 4), ('b', 33), ('h', 200)]);
     let log = bench.run(100);
     let expected =
-        ["0 dial a", "0 dial b", "0 dial h", "34 close h", "34 greet a", "38 close b", "38 adopt a near of 2"];
+        ["0 dial a", "0 dial b", "0 dial h", "34 greet a", "38 close b", "38 close h", "38 adopt a near of 2"];
     assert_eq!(log, expected);
     // Twice its round trip, if that is more.
     let mut bench = Bench::client(&[('a', 100), ('b', 290), ('h', 310)]);
-    assert_eq!(bench.run(1000)[3..], ["300 close h", "300 greet a", "400 close b", "400 adopt a near of 2"]);
+    assert_eq!(bench.run(1000)[3..], ["300 greet a", "400 close b", "400 close h", "400 adopt a near of 2"]);
 }
 
 #[test]
@@ -85,6 +85,31 @@ fn who_refuses_is_left_for_the_next() {
     let mut bench = Bench::client(&[('a', 4), ('b', 20)]);
     bench.site('a').refuses = Some(GreetRefusal::NotReady);
     assert_eq!(bench.run(100)[2..], ["20 greet a", "24 close a", "24 greet b", "44 adopt b near of 2"]);
+}
+
+/// Seed 97000579 of `home-back`: a home that was put back had forgotten a member, and so had both stations next door to it. The home would have
+/// taken it, and was never asked: it answered after the grace.
+#[test]
+fn who_answers_after_the_grace_is_asked_when_the_others_refuse() {
+    let mut bench = Bench::client(&[('a', 1), ('b', 2), ('h', 56)]);
+    bench.site('a').refuses = Some(GreetRefusal::NotReady);
+    bench.site('b').refuses = Some(GreetRefusal::NotReady);
+    let log = bench.run_for_greetings(1000);
+    assert_eq!(log, ["31 greet a", "32 greet b", "56 greet h", "112 adopt h near of 2"]);
+    // One that does not answer at all is waited for as long as its dial takes.
+    let mut bench = Bench::client(&[('a', 1), ('h', 56)]);
+    bench.site('a').refuses = Some(GreetRefusal::NotReady);
+    bench.site('h').is_up = false;
+    let log = bench.run_for_greetings(5050);
+    assert_eq!(log, ["31 greet a", "5000 ask in", "5010 failed"]);
+    // But not if the user wants something else.
+    let mut bench = Bench::client(&[('a', 1), ('h', 56)]);
+    bench.site('a').refuses = Some(GreetRefusal::NotReady);
+    bench.site('h').is_up = false;
+    bench.run(100);
+    bench.site('a').refuses = None;
+    bench.feed(Input::LookAgain);
+    assert_eq!(bench.run_for_greetings(1000), ["131 greet a", "132 adopt a near of 1"]);
 }
 
 #[test]
