@@ -225,6 +225,12 @@ impl SyncQueue {
         }
     }
 
+    /// What is on the disk. The engine hears of it after those who wait for it.
+    #[cfg(test)]
+    pub(crate) fn durable(&self) -> Ticket {
+        self.lock().durable
+    }
+
     /// A turn is over, and made everything durable up to a ticket, if records were asked for.
     fn finished(&self, result: &Result<Option<Ticket>, StorageError>) {
         let mut state = self.lock();

@@ -112,7 +112,7 @@ fn a_chunk_goes_when_the_disk_has_the_record_by_which_nobody_needs_it() {
         home.change(Change::Unlink { parent: FileId::ROOT, name: crate::testing::name("gone") });
         let removed = home.volume.look(|replica| replica.store().committed()).unwrap();
         assert!(home.volume.sweep(PATIENCE));
-        let durable = home.volume.look(wayfs_proto::Replica::stored).unwrap();
+        let durable = home.volume.syncs.durable();
         if !home.volume.contents().has(&inode.content.root().unwrap()) {
             gone += 1;
             assert!(durable >= removed, "its chunk is gone, and after a power cut the file would be back");
