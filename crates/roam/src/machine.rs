@@ -114,21 +114,17 @@ impl Roam {
 
     /// The parent, while there is a session.
     pub fn parent(&self) -> Option<NodeId> {
-        match &self.phase {
-            Phase::Attached(attached) => Some(attached.parent.node),
-            Phase::Offline
-            | Phase::Searching(_)
-            | Phase::Greeting(_)
-            | Phase::AskingIn(..)
-            | Phase::LookingAround(..)
-            | Phase::Resting(..) => None,
-        }
+        self.attached().map(|attached| attached.parent.node)
     }
 
     /// While there is a session: when the other servers are measured again.
     pub fn measures_at(&self) -> Option<Time> {
+        self.attached().map(Attached::measures_at)
+    }
+
+    fn attached(&self) -> Option<&Attached> {
         match &self.phase {
-            Phase::Attached(attached) => Some(attached.measures_at()),
+            Phase::Attached(attached) => Some(attached),
             Phase::Offline
             | Phase::Searching(_)
             | Phase::Greeting(_)
