@@ -6,8 +6,8 @@
 //!
 //! Who proves it and then gives up leaves a connection behind that waits for the last of its packets: for three probe timeouts as a rule, and
 //! for the whole idle timeout if its first packet closed it (quinn-proto 0.11 sets no timer then). Those are counted for their network,
-//! so that nobody fills the room for all of them from one place; and past [`LINGERING_MAX`] in all, networks of which nobody was admitted
-//! wait.
+//! so that nobody fills the room for all of them from one place; and past [`LINGERING_MAX`] in all, networks wait of which nobody was
+//! admitted and some came to nothing. A server that has just started knows nobody: members come from networks without such a share.
 
 use crate::door::Network;
 use crate::pace::Pace;
@@ -18,10 +18,11 @@ use std::time::{Duration, Instant};
 const UNPROVED_A_SECOND: u32 = 16;
 /// Handshakes from one network that came to nothing lately, past which it is not heard.
 const VAIN_OF_NETWORK_MAX: usize = 48;
-/// Connections that are over and wait for their last packets, past which networks that are not known are not heard: 8 MB of them.
+/// Connections that are over and wait for their last packets, past which networks are not heard whose handshakes came to nothing lately,
+/// and nobody begins without a proof: 8 MB of them.
 const LINGERING_MAX: usize = 384;
-/// The same for networks of which somebody was admitted.
-const LINGERING_OF_KNOWN_MAX: usize = 2 * LINGERING_MAX;
+/// The same for networks of which somebody was admitted, or none came to nothing.
+const LINGERING_OF_OTHERS_MAX: usize = 2 * LINGERING_MAX;
 /// Handshakes that came to nothing which are remembered at most.
 const REMEMBERED_MAX: usize = 4096;
 
@@ -109,15 +110,19 @@ impl Intake {
             return Verdict::Refuse;
         }
         let counts = if from.is_known { &mut self.known } else { &mut self.unknown };
+        let lingering = load.held.saturating_sub(load.alive + load.handshakes);
         if !from.is_proved {
-            let is_busy = load.handshakes >= max / 4 || counts.all.is_low(now) || self.vain.has(from.network);
+            let is_busy = load.handshakes >= max / 4
+                || lingering >= LINGERING_MAX
+                || counts.all.is_low(now)
+                || self.vain.has(from.network);
             if is_busy || !counts.unproved.begin(now) {
                 return Verdict::Prove;
             }
         }
-        let lingering = load.held.saturating_sub(load.alive + load.handshakes);
-        let lingering_max = if from.is_known { LINGERING_OF_KNOWN_MAX } else { LINGERING_MAX };
-        let is_heard = lingering < lingering_max && (from.is_known || !self.vain.is_full(from.network));
+        let in_vain = if from.is_known { 0 } else { self.vain.proved(from.network) };
+        let lingering_max = if in_vain == 0 { LINGERING_OF_OTHERS_MAX } else { LINGERING_MAX };
+        let is_heard = lingering < lingering_max && in_vain < VAIN_OF_NETWORK_MAX;
         if is_heard && counts.all.begin(now) { Verdict::Begin } else { Verdict::Ignore }
     }
 
@@ -141,9 +146,9 @@ impl Vain {
         self.counts.contains_key(&network)
     }
 
-    /// Those without a proof do not count: anybody could fill another's share.
-    fn is_full(&self, network: Network) -> bool {
-        self.counts.get(&network).is_some_and(|(_, proved)| *proved >= VAIN_OF_NETWORK_MAX)
+    /// Those of a network that had proved their address. The others do not count: anybody could fill another's share.
+    fn proved(&self, network: Network) -> usize {
+        self.counts.get(&network).map_or(0, |(_, proved)| *proved)
     }
 
     fn note(&mut self, now: Instant, from: From) {
@@ -254,9 +259,15 @@ mod tests {
     fn what_is_over_and_still_takes_memory_is_bounded_wherever_it_came_from() {
         let begin = Instant::now();
         let mut intake = Intake::new(LIMITS, begin);
+        intake.came_to_nothing(begin, proved(1));
         let load = Load { alive: 10, handshakes: 5, held: 15 + LINGERING_MAX, of_network: 0 };
         assert_eq!(intake.decide(begin, proved(1), load), Verdict::Ignore);
-        assert_eq!(intake.decide(begin, member(2), load), Verdict::Begin, "a network that is known has more room");
+        assert_eq!(intake.decide(begin, member(2), load), Verdict::Prove, "nobody goes in without a proof then");
+        for from in [From { is_proved: true, ..member(1) }, proved(3)] {
+            assert_eq!(intake.decide(begin, from, load), Verdict::Begin, "one that is known, or new, has more room");
+        }
+        let more = Load { held: load.held + LINGERING_MAX, ..load };
+        assert_eq!(intake.decide(begin, proved(3), more), Verdict::Ignore);
         let less = Load { held: load.held - 1, ..load };
         assert_eq!(intake.decide(begin, proved(1), less), Verdict::Begin);
     }
