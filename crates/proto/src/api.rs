@@ -12,7 +12,7 @@
 //! Contents never pass through: the engine names versions and where they are,
 //! the driver moves bytes.
 
-use crate::seals::Sealer;
+use crate::members::seals::Sealer;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
@@ -165,7 +165,7 @@ impl Config {
             view_rows_kept: 512,
             sends_ahead: true,
             lease: Duration::from_secs(10),
-            lock_delegations_max: crate::lock_delegations::FILES_MAX,
+            lock_delegations_max: crate::locks::delegations::FILES_MAX,
             records_per_message: 512,
             images_per_message: 512,
             images_gathered_max: 16_384,

@@ -12,18 +12,29 @@
 //!
 //! Everything that a child is told leaves only when the batch that it rests upon is durable.
 
+pub(crate) mod interest;
+pub(crate) mod lapses;
+pub(crate) mod leases;
 mod messages;
+pub(crate) mod omitting;
+pub(crate) mod part;
+pub(crate) mod records;
+pub(crate) mod returning;
+pub(crate) mod rights;
+pub(crate) mod stream;
+pub(crate) mod told;
+pub(crate) mod welcome;
 
 use crate::api::{Neighbour, PeerId, Role};
-use crate::catching::Catch;
-use crate::child_leases::Parting;
-use crate::history::Told;
-use crate::kept_locks::KeptLocks;
-use crate::lapses::Lapses;
-use crate::lock_grace::LockGrace;
-use crate::omitting::EchoFilter;
+use crate::children::lapses::Lapses;
+use crate::children::leases::Parting;
+use crate::children::omitting::EchoFilter;
+use crate::histories::comparing::Told;
+use crate::locks::grace::LockGrace;
+use crate::locks::kept::KeptLocks;
 use crate::replica::{PeerRole, Replica, StepError};
-use crate::tables::{origin_key, pack, parse_origin_key, table, unpack};
+use crate::state::tables::{origin_key, pack, parse_origin_key, table, unpack};
+use crate::upstream::catching::Catch;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

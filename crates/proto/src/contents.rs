@@ -20,18 +20,37 @@
 //!   (released) ◀──Stable──┘
 //! ```
 //!
-//! A station that is gone: `lent.rs`. A client that moves before its contents are safe: `held.rs`.
+//! A station that is gone: `contents/lent.rs`. A client that moves before its contents are safe: `contents/held.rs`.
 //!
 //! Inline contents travel in their records and are everywhere.
 
-use crate::announced::Announced;
+pub(crate) mod announced;
+pub(crate) mod declared;
+pub(crate) mod floors;
+pub(crate) mod forgotten;
+pub(crate) mod former;
+pub(crate) mod haves;
+pub(crate) mod held;
+pub(crate) mod holders;
+pub(crate) mod ledger;
+pub(crate) mod lent;
+pub(crate) mod lost;
+pub(crate) mod named;
+pub(crate) mod own_rows;
+pub(crate) mod previous;
+pub(crate) mod pushing;
+pub(crate) mod recount;
+pub(crate) mod superseded;
+pub(crate) mod vanished;
+
 use crate::api::Role;
-use crate::floors::Floors;
-use crate::previous::PREVIOUS;
+use crate::contents::announced::Announced;
+use crate::contents::floors::Floors;
+use crate::contents::previous::PREVIOUS;
+use crate::contents::superseded::Superseded;
+use crate::contents::vanished::VANISHED;
 use crate::replica::{Replica, StepError};
-use crate::superseded::Superseded;
-use crate::tables::{after_prefix, pack, parse_root_key, record_key, root_key, root_prefix, table, unpack};
-use crate::vanished::VANISHED;
+use crate::state::tables::{after_prefix, pack, parse_root_key, record_key, root_key, root_prefix, table, unpack};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wayfs_tree::Effect;
@@ -135,10 +154,10 @@ pub(crate) struct Contents {
     /// Station: versions that somebody below could give, of which the home is to be told.
     pub(crate) spares: BTreeSet<RecordId>,
     /// Station: contents that the home named and that are looked for here.
-    pub(crate) named: crate::named::Named,
-    pub(crate) replacing: crate::lent::Replacing,
+    pub(crate) named: crate::contents::named::Named,
+    pub(crate) replacing: crate::contents::lent::Replacing,
     /// Home: versions that nobody has on record.
-    pub(crate) seeking: crate::lost::Seeking,
+    pub(crate) seeking: crate::contents::lost::Seeking,
     /// Versions of which the parent is to be told that nobody here has them, and whether their writer says so.
     pub(crate) gone: BTreeMap<RecordId, bool>,
     /// Client: how often the driver looks for a version at present.
@@ -154,11 +173,11 @@ pub(crate) struct Contents {
     /// Station: when to look which contents nobody below has who is there.
     pub(crate) gone_at: Option<Time>,
     /// Versions that the home declared lost: whoever waits for them waits no longer.
-    pub(crate) lost_news: Vec<crate::declared::LossNews>,
+    pub(crate) lost_news: Vec<crate::contents::declared::LossNews>,
     /// Client: bytes of what is lent that have gone on.
     pub(crate) sent_home: BTreeMap<RecordId, u64>,
     /// Facts about the versions of others that we asked for.
-    pub(crate) told: crate::fact_asks::FactsTold,
+    pub(crate) told: crate::upstream::fact_asks::FactsTold,
     floors: Floors,
 }
 
@@ -554,7 +573,7 @@ impl<S: MetaStore> Replica<S> {
     /// What was told of single versions may not be so any more.
     pub(crate) fn forget_told(&mut self) {
         self.contents.stable.clear();
-        self.contents.told = crate::fact_asks::FactsTold::default();
+        self.contents.told = crate::upstream::fact_asks::FactsTold::default();
     }
 
     /// When one version became stable, if that was told by itself.

@@ -1,16 +1,16 @@
 //! Looking at a replica without changing it.
 
 use crate::api::Role;
+use crate::contents::lent::Lent;
+use crate::contents::previous::{PREVIOUS, Previous};
 use crate::contents::{Missing, Owed, content_of};
-use crate::lent::Lent;
-use crate::previous::{PREVIOUS, Previous};
 use crate::replica::Replica;
 use crate::report::{ContentInUse, ContentMissing, ContentWaiting, ContentsPage, OpenConflict, Progress, QueueItem};
-use crate::tables::{
+use crate::state::log::LogEntry;
+use crate::state::tables::{
     KeyKind, entries_from, entries_until, image_key, kind_range, number_key, parse_image_key, parse_record_key,
     record_key, table, unpack, unpack_view,
 };
-use crate::tentative::LogEntry;
 use std::sync::Arc;
 use wayfs_types::request::Level;
 use wayfs_types::{
@@ -386,7 +386,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn confirmed_applied_committed(&self, origin: OriginId) -> Result<u64, StorageError> {
         let key = Key::Origin(origin);
         let image = match self.store.get(&image_key(table::SHADOW, &key))? {
-            Some(bytes) => unpack::<crate::tentative::Shadow>(&bytes)?.image,
+            Some(bytes) => unpack::<crate::state::log::Shadow>(&bytes)?.image,
             None => self.image(&key)?,
         };
         Ok(match image {

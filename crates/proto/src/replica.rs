@@ -9,38 +9,37 @@
 //! replica shows them; what the parent **confirmed** is the view without our
 //! **tentative** records, and for keys that those touched it is kept in a **shadow** row.
 
-mod committing;
 mod opening;
 
 use crate::api::{Config, Input, Output, PeerId, Role};
-use crate::child_rights::ChildRights;
 use crate::children::Children;
-use crate::claims::Claims;
+use crate::children::returning::Returning;
+use crate::children::rights::ChildRights;
 use crate::contents::Contents;
-use crate::fork::Fork;
-use crate::gaps::{Gap, Gaps};
-use crate::home_word::Words;
-use crate::ledger::Weight;
-use crate::left_locks::LeftLocks;
-use crate::lives::Lives;
-use crate::lock_mail::LockMail;
-use crate::lock_relay::Relays;
-use crate::lock_rounds::LockRounds;
-use crate::locks::LockTable;
-use crate::overlay::{Overlay, Tx};
-use crate::quota::{Grown, Quotas};
+use crate::contents::ledger::Weight;
+use crate::contents::superseded::Superseded;
+use crate::histories::fork::Fork;
+use crate::histories::gaps::{Gap, Gaps};
+use crate::histories::lives::Lives;
+use crate::locks::left::LeftLocks;
+use crate::locks::mail::LockMail;
+use crate::locks::relay::Relays;
+use crate::locks::rounds::LockRounds;
+use crate::locks::table::LockTable;
+use crate::locks::taken_along::TakenAlong;
+use crate::locks::vouched::Vouched;
+use crate::members::home_word::Words;
+use crate::members::quota::{Grown, Quotas};
+use crate::members::rooms::Rooms;
 use crate::requests::Requests;
-use crate::returning::Returning;
-use crate::rooms::Rooms;
-use crate::superseded::Superseded;
-use crate::tables::{image_key, table, unpack};
-use crate::taken_along::TakenAlong;
-use crate::tentative::{Applied, Log, LogItem};
-use crate::totals::Totals;
+use crate::requests::watches::Watches;
+use crate::state::log::{Applied, Log, LogItem};
+use crate::state::overlay::{Overlay, Tx};
+use crate::state::tables::{image_key, table, unpack};
+use crate::state::totals::Totals;
+use crate::state::view_cache::ViewCache;
 use crate::upstream::Upstream;
-use crate::view_cache::ViewCache;
-use crate::vouched::Vouched;
-use crate::watches::Watches;
+use crate::upstream::claims::Claims;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -52,7 +51,7 @@ use wayfs_types::{
 use wayfs_wire::{AskId, Down, Resume, Stamp, Verdict};
 
 /// The one row of the meta table that changes with every batch.
-const COUNTERS: &[u8] = &[table::META, b'c'];
+pub(crate) const COUNTERS: &[u8] = &[table::META, b'c'];
 /// Rows read at once when a table is gone through.
 pub(crate) const PAGE: usize = 1024;
 
@@ -159,7 +158,7 @@ pub(crate) struct Staged {
     /// The record over lost numbers was written.
     pub(crate) gap: Option<Gap>,
     /// What of a takeover's findings is in the store.
-    pub(crate) found: Vec<(crate::found_lost::Kind, FileId)>,
+    pub(crate) found: Vec<(crate::histories::found_lost::Kind, FileId)>,
     /// Records taken from a child client, whose change others must have heard of.
     pub(crate) taken: Vec<RecordId>,
     /// The change was made by our own user: the kernel knows of it.
@@ -273,7 +272,7 @@ pub struct Replica<S> {
     /// The openings of this store.
     pub(crate) lives: Lives,
     /// Whose place this home took.
-    pub(crate) succession: Option<crate::succession::Succession>,
+    pub(crate) succession: Option<crate::histories::succession::Succession>,
     /// When the home was heard last, by our parent's word or by itself; `None`: not since we were opened.
     pub(crate) home_heard: Option<Time>,
 }
@@ -517,7 +516,7 @@ impl<S: MetaStore> Replica<S> {
         let key = Key::Origin(origin);
         let tx = self.tx();
         let image = match tx.get_raw(&image_key(table::SHADOW, &key))? {
-            Some(bytes) => unpack::<crate::tentative::Shadow>(&bytes)?.image,
+            Some(bytes) => unpack::<crate::state::log::Shadow>(&bytes)?.image,
             None => tx.image(&key)?,
         };
         Ok(match image {

@@ -1,10 +1,13 @@
 //! Requests of this replica's own user, and those of them that wait.
 
+pub(crate) mod seen;
 mod serving;
+pub(crate) mod waits;
+pub(crate) mod watches;
 
 use crate::api::{Output, Role};
-use crate::claims::Made;
 use crate::replica::{Replica, StepError};
+use crate::upstream::claims::Made;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use wayfs_types::request::{Outcome, Request, RequestId};

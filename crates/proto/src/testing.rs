@@ -1,6 +1,6 @@
 //! A store in memory that can crash: for tests and the simulator.
 
-use crate::seals::Sealer;
+use crate::members::seals::Sealer;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 use wayfs_types::{Batch, Digest, MetaStore, NodeId, Pairs, Seal, StorageError, Ticket};

@@ -1,7 +1,7 @@
 //! What time alone brings about.
 
-use crate::overlay::Changed;
 use crate::replica::{Replica, StepError};
+use crate::state::overlay::Changed;
 use wayfs_types::{Admitted, Image, Key, MetaStore, OriginId, StorageError, Time};
 use wayfs_wire::Up;
 

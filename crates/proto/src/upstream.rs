@@ -15,18 +15,28 @@
 //! on as if offline until the new parent has every record that the former one
 //! had confirmed, so that nobody sees his own past undone.
 
+pub(crate) mod ahead;
+pub(crate) mod answers;
+pub(crate) mod backwards;
+pub(crate) mod catching;
+pub(crate) mod claims;
+pub(crate) mod fact_asks;
 mod messages;
+pub(crate) mod needs;
+pub(crate) mod rights;
+pub(crate) mod sending;
+pub(crate) mod welcomed;
 
 use crate::api::{Output, PeerId, Role};
-use crate::fact_asks::FactAsk;
-use crate::gathered::Gathering;
-use crate::lock_delegations::LockDelegations;
-use crate::lock_requests::LockAsk;
+use crate::locks::delegations::LockDelegations;
+use crate::locks::requests::LockAsk;
 use crate::replica::{PeerRole, Replica, StepError};
-use crate::rights::OwnRights;
-use crate::seen::Asked;
-use crate::tables::{number_key, table};
-use crate::watches::Watches;
+use crate::requests::seen::Asked;
+use crate::requests::watches::Watches;
+use crate::state::gathered::Gathering;
+use crate::state::tables::{number_key, table};
+use crate::upstream::fact_asks::FactAsk;
+use crate::upstream::rights::OwnRights;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;

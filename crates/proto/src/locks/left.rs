@@ -1,221 +1,420 @@
-//! What clients have that left, in the table: they may have taken it along, and are asked before it is given to others (`left_locks.rs`).
+//! Locks of clients that left: they are not given to others before their holder knows that they are lost ([S-lock-lost]).
 //!
-//! It is in the way as anything held, and who wants it waits, also who does not wait for locks: nobody knows yet whether it is free.
+//! ```text
+//!   its lease is over: the lock stays, as one that was left
+//!     ──another wants it──▶ asked for: who had it is told, by way of the home (`locks/rounds.rs`)
+//!         ├── it heard of it, and says what else it has ──▶ given
+//!         └── nobody reaches it, or half a lease is over ──▶ given, and on record until it heard of it
+//! ```
+//!
+//! A client that goes to another server takes its locks along, as far as nobody has them there. The server that it left gives
+//! them to nobody while its lease lasts, and to whoever asks for them thereafter. What nobody asks for stays with the client, for
+//! days, and nothing is said about it.
+//!
+//! What was given although nobody could be told is kept on the disk. The client hears of it as soon as there is a way: when it comes anywhere
+//! with locks (`BringsLocks`), in our next session with the home, or in its own claims when it comes back to us.
+//!
+//! A server that was restarted knows who may have had locks (`locks/grace.rs`) and not which. Of who is not back in time it takes for granted
+//! that he has whatever others want, until he was asked once: then he says what he has.
+//!
+//! Bounds: a row for each member that left with locks; as many questions as requests wait for locks; so many locks of each
+//! member on record, and if there are more, all that it took along counts as given.
 
-use super::{
-    Asker, File, Held, Holder, LockTable, Recall, TableKey, Waiter, excludes, family_number, family_of, overlaps,
-    range_of,
-};
-use std::collections::{BTreeSet, VecDeque};
-use wayfs_types::request::{LockFamily, LockOwner, LockRequest};
-use wayfs_types::{OriginId, Time};
+use crate::api::{PeerId, Role};
+use crate::locks::requests::own_outcome;
+use crate::locks::rounds::{Asking, Wanted};
+use crate::locks::table::{Asker, Holder, LockTable, Verdict};
+use crate::replica::Replica;
+use crate::state::tables::{origin_key, pack, parse_origin_key, unpack};
+use std::collections::BTreeMap;
+use wayfs_types::request::{Answer, LockFamily, LockKind, LockOwner, LockRange, LockRequest};
+use wayfs_types::{MetaStore, OriginId, StorageError, Time};
+use wayfs_wire::{AskId, Up};
 
-/// Who supposedly has what a client may have: its owners are not known.
-pub(super) const ANY_OWNER: LockOwner = LockOwner(u64::MAX);
+/// Rows of what was given although its holder could not be told.
+pub(crate) const GIVEN: u8 = b'1';
 
-/// Clients that left.
+/// Most locks of one client on record.
+const GIVEN_MAX: usize = 64;
+
+/// Clients that left with locks.
 #[derive(Debug, Default)]
-pub(super) struct Left {
-    pub(super) clients: BTreeSet<OriginId>,
-    /// Where somebody may wait for what they have, or for what is delegated, since it was looked at last.
-    pub(super) touched: BTreeSet<TableKey>,
+pub(crate) struct LeftLocks {
+    clients: BTreeMap<OriginId, Left>,
+    asked: BTreeMap<AskId, Question>,
+    next: u64,
+    /// What was given of whom, and he was not told; nothing named: all.
+    given: BTreeMap<OriginId, Vec<LockRequest>>,
+    /// Station: the session with the home in which it was said what is on record.
+    session: Option<PeerId>,
 }
 
-/// Who waits for what clients have that left, and for what is delegated.
-#[derive(Debug, Default)]
-pub(crate) struct Looked {
-    /// What is wanted of whom.
-    pub(crate) wanted: Vec<(OriginId, LockRequest)>,
-    /// What children are to return.
-    pub(crate) recalled: Vec<Recall>,
-    /// Who does not wait for locks, and somebody else has what they want.
-    pub(crate) refused: Vec<(Asker, LockRequest)>,
-    /// Who would wait for ever.
-    pub(crate) deadlocked: Vec<(Asker, LockRequest)>,
-    /// What is in the way of those who only want to know.
-    pub(crate) tested: Vec<(Asker, Option<LockRequest>)>,
-    /// Who is granted what he wants since they wait no more.
-    pub(crate) granted: Vec<(Asker, LockRequest)>,
+/// One of them.
+#[derive(Debug, Clone, Copy)]
+struct Left {
+    /// What it may think to have is in the table. If not, we were restarted since.
+    is_known: bool,
+    /// It was not reached. If it comes anywhere with locks we hear of it.
+    is_nowhere: bool,
 }
 
-impl Looked {
-    /// Whether nobody is to be told or asked anything.
-    pub(crate) fn is_nothing(&self) -> bool {
-        let Self { wanted, recalled, refused, deadlocked, tested, granted } = self;
-        let ends = refused.is_empty() && deadlocked.is_empty() && tested.is_empty() && granted.is_empty();
-        ends && wanted.is_empty() && recalled.is_empty()
-    }
+/// What a client is asked for, or told.
+#[derive(Debug)]
+struct Question {
+    client: OriginId,
+    wanted: Vec<LockRequest>,
+    until: Time,
+    /// It was given already.
+    is_given: bool,
 }
 
-impl File {
-    /// Takes from a replica what excludes a lock, as far as that reaches.
-    fn cut_all(&mut self, origin: OriginId, wanted: &LockRequest) {
-        let excluded = |held: &&Held| held.holder.origin == origin && excludes(held.kind, wanted.kind);
-        let holders: BTreeSet<Holder> = self.held.iter().filter(excluded).map(|held| held.holder).collect();
-        for holder in holders {
-            self.cut(holder, range_of(wanted));
-        }
-    }
-}
-
-impl LockTable {
-    /// Whether of what stands in a lock's way nobody knows here whether it is in the way: clients that left have it, or a child
-    /// decides about it.
-    pub(super) fn only_undecided_exclude(&self, holder: Holder, request: &LockRequest) -> bool {
-        let key = (request.file, family_number(request.family));
-        let Some(file) = self.files.get(&key) else { return false };
-        let mut obstacles = file.obstacles(holder, range_of(request), request.kind);
-        obstacles.all(|held| self.is_undecided(key, held))
+impl LeftLocks {
+    /// Whether a client left that may think to have locks of ours.
+    pub(crate) fn has_left(&self, client: OriginId) -> bool {
+        self.clients.contains_key(&client)
     }
 
-    fn is_undecided(&self, key: TableKey, held: &Held) -> bool {
-        self.left.clients.contains(&held.holder.origin) || self.delegations.is_delegated(key, held)
+    /// Whether a client is waited for, or is to be told something.
+    #[cfg(test)]
+    pub(crate) fn keeps_anything_of(&self, client: OriginId) -> bool {
+        self.has_left(client) || self.given.contains_key(&client)
     }
 
-    /// Somebody may wait on.
-    pub(super) fn touch(&mut self, key: TableKey) {
-        if !self.left.clients.is_empty() || self.delegations.has(key) {
-            self.left.touched.insert(key);
-        }
-    }
-
-    /// A client left with what it has.
-    pub(crate) fn note_left(&mut self, client: OriginId) {
-        self.left.clients.insert(client);
-        let has = |file: &File| file.held.iter().any(|held| held.holder.origin == client);
-        let keys = self.files.iter().filter(|(_, file)| has(file) && !file.waiting.is_empty());
-        self.left.touched.extend(keys.map(|(key, _)| *key));
-    }
-
-    /// A client came back: what it has it speaks for itself.
-    pub(crate) fn note_returned(&mut self, client: OriginId) {
-        if self.left.clients.remove(&client) {
-            let has = |file: &File| file.held.iter().any(|held| held.holder.origin == client);
-            let keys = self.files.iter().filter(|(_, file)| has(file) && !file.waiting.is_empty());
-            self.left.touched.extend(keys.map(|(key, _)| *key));
-        }
-    }
-
-    /// A client that left may have anything: it is taken to have what others want.
-    pub(crate) fn suppose(&mut self, client: OriginId, wanted: &LockRequest) {
-        let holder = Holder { origin: client, owner: ANY_OWNER };
-        let file = self.files.entry((wanted.file, family_number(wanted.family))).or_default();
-        file.grant(holder, range_of(wanted), wayfs_types::request::LockKind::Write, 0);
-    }
-
-    /// All locks that somebody waits for.
-    pub(crate) fn waited_for(&self) -> Vec<LockRequest> {
-        let waiting = self.files.values().flat_map(|file| &file.waiting);
-        waiting.filter(|waiter| waiter.takes()).map(|waiter| waiter.request).collect()
-    }
-
-    /// Who waits for what clients have that left, or for what is delegated, of those that nobody looked at yet. Children that are to
-    /// return files are waited for until then.
-    pub(crate) fn look_at_undecided(&mut self, until: Time) -> Looked {
-        let mut looked = Looked::default();
-        if self.is_paused {
-            return looked;
-        }
-        for key in std::mem::take(&mut self.left.touched) {
-            let is_returned = self.delegations.returned.remove(&key);
-            let is_fewer = self.look_at(key, until, &mut looked);
-            if is_returned && self.end_deadlocks(key, &mut looked) || is_fewer {
-                looked.granted.extend(self.wake(key));
-            }
-        }
-        looked
-    }
-
-    /// Answers whether any of those who wait there waits no more.
-    fn look_at(&mut self, key: TableKey, until: Time, looked: &mut Looked) -> bool {
-        let Some(file) = self.files.get_mut(&key) else { return false };
-        let (mut on, mut tests) = (VecDeque::new(), Vec::new());
-        let (mut is_wanted_back, before) = (false, file.waiting.len());
-        for waiter in std::mem::take(&mut file.waiting) {
-            let kept_by = || file.held.iter().filter(|held| waiter.is_kept_by(held));
-            let left = |held: &&Held| self.left.clients.contains(&held.holder.origin);
-            let is_for_a_child = kept_by().any(|held| self.delegations.is_delegated(key, held));
-            let others = kept_by().any(|held| !left(&held) && !self.delegations.is_delegated(key, held));
-            if !waiter.takes() && !is_for_a_child {
-                tests.push(waiter);
-                continue;
-            }
-            if others && !waiter.request.wait && waiter.takes() {
-                looked.refused.push((waiter.asker, waiter.request));
-                continue;
-            }
-            is_wanted_back |= is_for_a_child;
-            let of: BTreeSet<OriginId> = kept_by().filter(left).map(|held| held.holder.origin).collect();
-            looked.wanted.extend(of.into_iter().map(|client| (client, waiter.request)));
-            on.push_back(waiter);
-        }
-        let is_fewer = on.len() < before;
-        file.waiting = on;
-        for test in tests {
-            looked.tested.push((test.asker, self.test(test.holder, &test.request)));
-        }
-        if is_wanted_back {
-            looked.recalled.extend(self.delegations.recall(key, until));
-        }
-        is_fewer
-    }
-
-    /// Who waits for itself by way of others: what a child decided about is known only now.
-    fn end_deadlocks(&mut self, key: TableKey, looked: &mut Looked) -> bool {
-        let Some(file) = self.files.get(&key).filter(|_| family_of(key.1) == LockFamily::Posix) else { return false };
-        let waiting: Vec<Waiter> = file.waiting.iter().filter(|waiter| waiter.takes()).copied().collect();
-        let mut is_any = false;
-        for waiter in waiting {
-            if !self.would_deadlock(waiter.holder, &waiter.request) {
-                continue;
-            }
-            if let Some(file) = self.files.get_mut(&key) {
-                file.waiting.retain(|other| other.asker != waiter.asker);
-            }
-            looked.deadlocked.push((waiter.asker, waiter.request));
-            is_any = true;
-        }
-        is_any
-    }
-
-    /// Whether somebody waits for what a client has, and this is what he wants.
-    pub(crate) fn is_wanted(&self, client: OriginId, wanted: &LockRequest) -> bool {
-        let Some(file) = self.files.get(&(wanted.file, family_number(wanted.family))) else { return false };
-        let is_this = |waiter: &&Waiter| {
-            (range_of(&waiter.request), waiter.request.kind) == (range_of(wanted), wanted.kind)
-                && file.held.iter().any(|held| held.holder.origin == client && waiter.is_kept_by(held))
+    /// Whether others may have had what a client wants to keep.
+    pub(crate) fn was_given(&self, client: OriginId, request: &LockRequest) -> bool {
+        let is_it = |given: &Vec<LockRequest>| {
+            given.is_empty() || given.iter().any(|given| LockTable::conflict(given, request))
         };
-        file.waiting.iter().any(|waiter| is_this(&waiter))
+        self.given.get(&client).is_some_and(is_it)
     }
 
-    /// Takes from a client what excludes a lock. Answers who is granted something thereby.
-    pub(crate) fn take_from(&mut self, client: OriginId, wanted: &LockRequest) -> Vec<(Asker, LockRequest)> {
-        let key = (wanted.file, family_number(wanted.family));
-        if let Some(file) = self.files.get_mut(&key) {
-            file.cut_all(client, wanted);
-        }
-        self.wake(key)
+    /// When a question has waited long enough.
+    pub(crate) fn next_end(&self) -> Option<Time> {
+        self.asked.values().map(|question| question.until).min()
     }
 
-    /// A client that left said what it has: no more and no less. Answers who is granted something thereby.
-    pub(crate) fn set_left(&mut self, client: OriginId, has: &[LockRequest]) -> Vec<(Asker, LockRequest)> {
-        let mut keys: BTreeSet<TableKey> = BTreeSet::new();
-        for (key, file) in &mut self.files {
-            let before = file.held.len();
-            file.held.retain(|held| held.holder.origin != client);
-            keys.extend((file.held.len() < before).then_some(*key));
-        }
-        for lock in has.iter().filter(|lock| lock.family != LockFamily::Claim) {
-            self.mirror(Holder { origin: client, owner: lock.owner }, lock);
-            keys.insert((lock.file, family_number(lock.family)));
-        }
-        self.count(client);
-        keys.into_iter().flat_map(|key| self.wake(key)).collect()
+    fn is_asked(&self, client: OriginId, wanted: &LockRequest) -> bool {
+        self.asked
+            .values()
+            .any(|question| question.client == client && !question.is_given && question.wanted == [*wanted])
+    }
+}
+
+/// What is told of a lock that another wants: not who.
+fn wanted_of(request: LockRequest) -> LockRequest {
+    let range = if request.family == LockFamily::Posix { request.range } else { LockRange::WHOLE };
+    LockRequest { owner: LockOwner(0), pid: 0, wait: false, range, ..request }
+}
+
+/// Puts a lock on record beside others.
+fn add_given(given: &mut Vec<LockRequest>, lock: LockRequest) {
+    let has = |of: &LockRequest| {
+        let is_same = (of.file, of.family) == (lock.file, lock.family);
+        let is_as_strong = of.kind == LockKind::Write || of.kind == lock.kind;
+        is_same && is_as_strong && of.range.start <= lock.range.start && lock.range.end <= of.range.end
+    };
+    if given.iter().any(has) {
+        return;
+    }
+    given.push(lock);
+    if given.len() > GIVEN_MAX {
+        given.clear();
+    }
+}
+
+impl<S: MetaStore> Replica<S> {
+    /// Reads what its holders were not told yet.
+    pub(crate) fn read_given_locks(&mut self) -> Result<(), StorageError> {
+        let mut given = BTreeMap::new();
+        self.each(&[GIVEN], &[GIVEN + 1], |key, value| {
+            given.insert(parse_origin_key(key)?, unpack(value)?);
+            Ok(())
+        })?;
+        self.left_locks.given = given;
+        Ok(())
     }
 
-    /// Whether a lock of these families and ranges cannot be had beside another.
-    pub(crate) fn conflict(one: &LockRequest, other: &LockRequest) -> bool {
-        let is_same = (one.file, family_of(family_number(one.family))) == (other.file, other.family);
-        is_same && overlaps(range_of(one), range_of(other)) && excludes(one.kind, other.kind)
+    /// A client's lease is over. What the home gives, and claims, it knows to have lost; the rest it may have taken along.
+    pub(crate) fn locks_leave(&mut self, client: OriginId) {
+        for request in self.locks.held_by(client) {
+            let LockRequest { file, family, owner, range, .. } = request;
+            let holder = Holder { origin: client, owner };
+            let is_relayed = self.relays.has(&(file, family, holder));
+            if is_relayed || !self.may_be_taken_along(&request) {
+                let granted = self.locks.unlock(holder, file, family, range);
+                self.tell_granted(granted);
+            }
+        }
+        if self.locks.is_holder(client) {
+            self.left_locks.clients.entry(client).or_insert(Left { is_known: true, is_nowhere: false });
+        }
+        if self.left_locks.has_left(client) {
+            self.locks.note_left(client);
+        }
+        self.abandon_relays(client);
+        self.end_relays();
+    }
+
+    /// A client that may have had locks before we were restarted is not back in time: nobody knows which.
+    pub(crate) fn locks_left_unseen(&mut self, client: OriginId) {
+        self.left_locks.clients.insert(client, Left { is_known: false, is_nowhere: false });
+        self.locks.note_left(client);
+        for wanted in self.locks.waited_for() {
+            if self.may_be_taken_along(&wanted) {
+                self.locks.suppose(client, &wanted);
+            }
+        }
+    }
+
+    /// Whether a lock is one that clients take along: what the home gives they know to have lost.
+    fn may_be_taken_along(&self, request: &LockRequest) -> bool {
+        request.family != LockFamily::Claim && !self.is_the_homes(request.file).unwrap_or(true)
+    }
+
+    /// Before something is asked for: who left without saying what he has is taken to have it.
+    pub(crate) fn suppose_left(&mut self, holder: Holder, request: &LockRequest) {
+        if self.left_locks.clients.values().all(|left| left.is_known)
+            || !self.may_be_taken_along(request)
+            || self.locks.has_kept(holder, request)
+        {
+            return;
+        }
+        let away = self.left_locks.clients.iter().filter(|(client, left)| {
+            !left.is_known && **client != holder.origin && !self.children.by_origin.contains_key(client)
+        });
+        for client in away.map(|(client, _)| *client).collect::<Vec<_>>() {
+            self.locks.suppose(client, request);
+        }
+    }
+
+    /// A client came back to us and claimed what it has.
+    pub(crate) fn locks_left_claimed(&mut self, client: OriginId) {
+        self.left_locks.clients.remove(&client);
+        self.locks.note_returned(client);
+        self.forget_given(client);
+    }
+
+    /// A client that is no member any more keeps nothing.
+    pub(crate) fn locks_of_revoked(&mut self, client: OriginId) {
+        if self.left_locks.clients.remove(&client).is_some() {
+            self.locks.note_returned(client);
+            let granted = self.locks.set_left(client, &[]);
+            self.tell_granted(granted);
+        }
+        self.forget_given(client);
+    }
+
+    fn forget_given(&mut self, client: OriginId) {
+        if self.left_locks.given.remove(&client).is_some() {
+            self.overlay.delete_raw(origin_key(GIVEN, client));
+        }
+    }
+
+    /// A client came somewhere with locks: it can be asked, and told.
+    pub(crate) fn left_client_appeared(&mut self, client: OriginId) {
+        if let Some(left) = self.left_locks.clients.get_mut(&client) {
+            left.is_nowhere = false;
+        }
+        self.tell_given(client);
+    }
+
+    fn tell_given(&mut self, client: OriginId) {
+        let is_under_way = self.left_locks.asked.values().any(|of| of.client == client && of.is_given);
+        let Some(wanted) = self.left_locks.given.get(&client).filter(|_| !is_under_way).cloned() else { return };
+        self.ask_left(client, wanted, true);
+    }
+
+    /// Asks for what others want, and gives what nobody can be asked for.
+    pub(crate) fn tend_left_locks(&mut self) {
+        self.begin_left_session();
+        self.check_lock_rounds();
+        self.end_left_questions();
+        self.locks.end_late_returns(self.now);
+        let until = self.now + self.config.lease / 2;
+        loop {
+            let looked = self.locks.look_at_undecided(until);
+            if looked.is_nothing() {
+                return;
+            }
+            self.tell_granted(looked.granted);
+            for (asker, request) in looked.refused {
+                self.end_lock_wait(asker, &request, Verdict::Refused);
+            }
+            for (asker, request) in looked.deadlocked {
+                self.end_lock_wait(asker, &request, Verdict::Deadlock);
+            }
+            for (asker, held) in looked.tested {
+                match asker {
+                    Asker::Child(child, ask) => self.tell_child_tested(child, ask, held),
+                    Asker::Own(id) => self.end_request(id, Ok(Answer::Lock(held))),
+                }
+            }
+            for recall in looked.recalled {
+                self.recall_locks(recall);
+            }
+            for (client, request) in looked.wanted {
+                self.want_left(client, wanted_of(request));
+            }
+        }
+    }
+
+    fn end_lock_wait(&mut self, asker: Asker, request: &LockRequest, verdict: Verdict) {
+        match asker {
+            Asker::Child(child, ask) => self.tell_child_verdict(child, ask, request, verdict),
+            Asker::Own(id) => {
+                if let Some(outcome) = own_outcome(verdict) {
+                    self.end_request(id, outcome);
+                }
+            }
+        }
+    }
+
+    fn want_left(&mut self, client: OriginId, wanted: LockRequest) {
+        if self.left_locks.is_asked(client, &wanted) {
+            return;
+        }
+        let is_nowhere = self.left_locks.clients.get(&client).is_none_or(|left| left.is_nowhere);
+        if is_nowhere || self.config.role == Role::Station && !self.has_lock_parent() {
+            return self.give_untold(client, wanted);
+        }
+        self.ask_left(client, vec![wanted], false);
+    }
+
+    fn ask_left(&mut self, client: OriginId, wanted: Vec<LockRequest>, is_given: bool) {
+        let is_station = self.config.role == Role::Station;
+        if is_station && !self.has_lock_parent() {
+            return;
+        }
+        let ask = AskId(self.left_locks.next);
+        self.left_locks.next += 1;
+        let until = self.now + self.config.lease / 2;
+        self.left_locks.asked.insert(ask, Question { client, wanted: wanted.clone(), until, is_given });
+        if is_station {
+            return self.tell_parent(Up::GiveLock { ask, client, wanted });
+        }
+        let from = self.config.origin;
+        self.begin_lock_round(Asking::Ourselves(ask), Wanted { from, client, locks: &wanted });
+    }
+
+    /// Gives what its former holder cannot be asked for: he is told when he can.
+    fn give_untold(&mut self, client: OriginId, wanted: LockRequest) {
+        let mut given = self.left_locks.given.get(&client).cloned();
+        match &mut given {
+            // All of it is on record.
+            Some(given) if given.is_empty() => {}
+            Some(given) => add_given(given, wanted),
+            None => given = Some(vec![wanted]),
+        }
+        if let Some(given) = given
+            && self.left_locks.given.get(&client) != Some(&given)
+        {
+            self.overlay.put_raw(origin_key(GIVEN, client), pack(&given));
+            self.left_locks.given.insert(client, given);
+        }
+        let granted = self.locks.take_from(client, &wanted);
+        self.tell_granted(granted);
+    }
+
+    /// What became of a question.
+    pub(crate) fn handle_left_asked(&mut self, ask: AskId, told: bool, has: &[LockRequest]) {
+        let Some(Question { client, wanted, is_given, .. }) = self.left_locks.asked.remove(&ask) else { return };
+        if is_given && told && self.left_locks.given.get(&client) == Some(&wanted) {
+            self.forget_given(client);
+        } else if is_given && told {
+            // More was given since.
+            self.tell_given(client);
+        }
+        let is_back = self.children.by_origin.contains_key(&client);
+        let Some(left) = self.left_locks.clients.get_mut(&client).filter(|_| !is_back) else { return };
+        *left = Left { is_known: left.is_known || told, is_nowhere: !told };
+        if told {
+            // What it was asked for it has no more, whatever it says.
+            let is_given_up = |lock: &&LockRequest| {
+                wanted.is_empty() || wanted.iter().any(|wanted| LockTable::conflict(lock, wanted))
+            };
+            let has: Vec<LockRequest> = has.iter().filter(|lock| !is_given_up(lock)).copied().collect();
+            if has.is_empty() {
+                self.left_locks.clients.remove(&client);
+            }
+            let granted = self.locks.set_left(client, &has);
+            if has.is_empty() {
+                self.locks.note_returned(client);
+            }
+            return self.tell_granted(granted);
+        }
+        for wanted in wanted.into_iter().filter(|_| !is_given) {
+            if self.locks.is_wanted(client, &wanted) {
+                self.give_untold(client, wanted);
+            }
+        }
+    }
+
+    /// Questions that nobody answered in time.
+    fn end_left_questions(&mut self) {
+        if self.left_locks.next_end().is_none_or(|end| self.now < end) {
+            return;
+        }
+        let now = self.now;
+        let asked = self.left_locks.asked.iter().filter(|(_, question)| now >= question.until);
+        for ask in asked.map(|(ask, _)| *ask).collect::<Vec<_>>() {
+            self.handle_left_asked(ask, false, &[]);
+        }
+    }
+
+    /// The session with the home is over: nobody answers.
+    pub(crate) fn left_locks_parent_lost(&mut self) {
+        self.left_locks.session = None;
+        for ask in self.left_locks.asked.keys().copied().collect::<Vec<_>>() {
+            self.handle_left_asked(ask, false, &[]);
+        }
+    }
+
+    /// Station, in a new session with the home: who has locks here, and what is on record of others.
+    fn begin_left_session(&mut self) {
+        if self.config.role != Role::Station || !self.has_lock_parent() {
+            return;
+        }
+        let peer = self.upstream.as_ref().map(|upstream| upstream.peer);
+        if std::mem::replace(&mut self.left_locks.session, peer) == peer {
+            return;
+        }
+        self.retell_who_brings_locks();
+        self.left_locks.clients.values_mut().for_each(|left| left.is_nowhere = false);
+        for client in self.left_locks.given.keys().copied().collect::<Vec<_>>() {
+            self.tell_given(client);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wayfs_types::{FileId, RecordId};
+
+    fn lock(file: u64, kind: LockKind, start: u64, end: u64) -> LockRequest {
+        let file = FileId::made_by(RecordId::try_from(file).unwrap());
+        let (family, range, owner) = (LockFamily::Posix, LockRange { start, end }, LockOwner(0));
+        LockRequest { file, family, owner, pid: 0, range, kind, wait: false }
+    }
+
+    #[test]
+    fn what_is_on_record_is_not_put_there_twice() {
+        let mut given = vec![lock(1, LockKind::Write, 0, 99)];
+        add_given(&mut given, lock(1, LockKind::Read, 5, 9));
+        assert_eq!(given.len(), 1);
+        add_given(&mut given, lock(1, LockKind::Read, 5, 100));
+        add_given(&mut given, lock(2, LockKind::Write, 0, 99));
+        assert_eq!(given.len(), 3);
+    }
+
+    #[test]
+    fn of_more_than_there_is_room_for_all_counts_as_given() {
+        let mut given = Vec::new();
+        for file in 1..=GIVEN_MAX as u64 {
+            add_given(&mut given, lock(file, LockKind::Write, 0, 9));
+        }
+        assert_eq!(given.len(), GIVEN_MAX);
+        add_given(&mut given, lock(99, LockKind::Write, 0, 9));
+        assert!(given.is_empty());
     }
 }

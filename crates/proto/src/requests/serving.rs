@@ -3,9 +3,9 @@
 use super::{Attempt, LIST_MAX, Need, On, Waiting};
 use crate::api::Role;
 use crate::contents::Source;
-use crate::needs::QUESTIONS_MAX;
 use crate::replica::{Replica, StepError};
-use crate::tables::{entries_from, entries_until, parse_image_key, table};
+use crate::state::tables::{entries_from, entries_until, parse_image_key, table};
+use crate::upstream::needs::QUESTIONS_MAX;
 use std::sync::Arc;
 use wayfs_tree::{Author, BuildError};
 use wayfs_types::request::{Answer, Change, Outcome, Removed, Request, RequestId};
@@ -209,7 +209,7 @@ impl<S: MetaStore> Replica<S> {
         let (mut entries, mut is_whole) = (Vec::new(), true);
         for (key, value) in rows.into_iter().take(limit) {
             let Key::Entry(_, name) = parse_image_key(&key)? else { continue };
-            let wayfs_types::Image::Entry(entry) = crate::tables::unpack_view(&value)?.image else { continue };
+            let wayfs_types::Image::Entry(entry) = crate::state::tables::unpack_view(&value)?.image else { continue };
             match self.inode(entry.file)? {
                 Some(inode) => entries.push((name, entry.file, inode)),
                 None => is_whole = false,

@@ -1,7 +1,7 @@
 //! A change made at one replica arrives at the others.
 
 use super::world::{HOME, World, big, name, small};
-use crate::identity::IDENTITY;
+use crate::histories::identity::IDENTITY;
 use crate::{Holder, Role};
 use std::time::Duration;
 use wayfs_types::request::{Answer, Change, Level, Request};

@@ -1,7 +1,7 @@
 //! Crashes and lost sessions: nothing acknowledged is lost, nothing happens twice.
 
 use super::world::{HOME, World, big, small};
-use crate::tables::table;
+use crate::state::tables::table;
 use crate::{Full, Input, Output, Replica, Role, Room};
 use std::time::Duration;
 use wayfs_types::request::{Answer, Level, Request};

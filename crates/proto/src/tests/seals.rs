@@ -2,7 +2,7 @@
 
 use super::liars::{hello, record};
 use super::world::{HOME, World, name, small};
-use crate::seals::{Sealer, statement};
+use crate::members::seals::{Sealer, statement};
 use crate::testing::ToyKey;
 use crate::{Input, Neighbour, Output, PeerId, Role};
 use std::time::Duration;

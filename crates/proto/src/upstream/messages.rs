@@ -3,7 +3,7 @@
 use super::{UplinkState, origins_in};
 use crate::api::{Output, PeerId, Role};
 use crate::replica::{Replica, StepError};
-use crate::tables::table;
+use crate::state::tables::table;
 use std::collections::BTreeSet;
 use wayfs_types::{CommitNumber, Image, Key, MetaStore, OriginId, StorageError};
 use wayfs_wire::{Down, KeyImage, Mark, Resume, Up};
@@ -173,9 +173,9 @@ impl<S: MetaStore> Replica<S> {
     fn add_settled_conflicts(&mut self, cut: &mut Vec<KeyImage>) -> Result<(), StorageError> {
         let named: BTreeSet<Key> = cut.iter().map(|pair| pair.key.clone()).collect();
         let mut settled = Vec::new();
-        let (from, until) = crate::tables::kind_range(table::VIEW, crate::tables::KeyKind::Conflict);
+        let (from, until) = crate::state::tables::kind_range(table::VIEW, crate::state::tables::KeyKind::Conflict);
         self.each(&from, &until, |key, _| {
-            let key = crate::tables::parse_image_key(key)?;
+            let key = crate::state::tables::parse_image_key(key)?;
             if !named.contains(&key) {
                 settled.push(key);
             }

@@ -1,0 +1,201 @@
+//! Contents that a client wrote under origins which it had before, and still answers for.
+//!
+//! Their records were confirmed before the history forked, so they are not written again, and no mark tells how far they
+//! came. So the client offers them to each parent, pushes what nobody took over, and asks what became of them. While somebody
+//! waits for *stable* it asks that they be brought home.
+//!
+//! ```text
+//!   client, now of another origin     parent
+//!     Lent, a push of what is owed ─▶ missing: spare client
+//!     Facts ─────────────────────────▶
+//!     ◀── safe: lent. stable: let go. ─
+//! ```
+
+use crate::api::Role;
+use crate::contents::Owed;
+use crate::contents::lent::Lent;
+use crate::replica::Replica;
+use crate::state::tables::{origin_range, parse_record_key, table, unpack};
+use crate::upstream::UplinkState;
+use std::collections::BTreeMap;
+use wayfs_types::{Content, Fact, Facts, FileId, MetaStore, OriginId, RecordId, StorageError};
+use wayfs_wire::{AskedVersion, FACTS_MAX, HeldVersion, LentVersion, Up};
+
+/// Keys and values.
+type Rows = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// Most versions in one message.
+const OFFERED_PER_MESSAGE: usize = 1024;
+
+impl<S: MetaStore> Replica<S> {
+    /// Rows of a table that are of former origins, from a key on.
+    fn former_rows(&mut self, of: u8, from: &[u8], limit: usize) -> Result<Rows, StorageError> {
+        let (own, beyond) = origin_range(of, self.config.origin, 0);
+        let mut rows = Vec::new();
+        if from < own.as_slice() {
+            rows = self.tx().scan_raw(from, &own, limit)?;
+        }
+        let rest = limit - rows.len();
+        if rest > 0 {
+            rows.extend(self.tx().scan_raw(from.max(&beyond), &[of + 1], rest)?);
+        }
+        Ok(rows)
+    }
+
+    /// Offers all of it to a parent, once in a session.
+    pub(crate) fn tell_former(&mut self) -> Result<(), StorageError> {
+        let Some(upstream) = self.upstream.as_mut().filter(|upstream| !upstream.former_told) else { return Ok(()) };
+        if upstream.stamp.is_none() {
+            return Ok(());
+        }
+        upstream.former_told = true;
+        let tables = [(table::LENT, self.totals.lent), (table::OWED, self.totals.owed)];
+        for (of, _) in tables.into_iter().filter(|(_, count)| *count > 0) {
+            let mut from = vec![of];
+            loop {
+                let rows = self.former_rows(of, &from, OFFERED_PER_MESSAGE)?;
+                let Some((last, _)) = rows.last() else { break };
+                from.clone_from(last);
+                from.push(0);
+                let mut versions = Vec::new();
+                for (key, value) in &rows {
+                    let (file, content, to) = parse_row(of, value)?;
+                    let held = HeldVersion { version: parse_record_key(key)?, file, content };
+                    versions.push(LentVersion { held, to });
+                }
+                self.tell_parent(Up::Lent { versions });
+            }
+        }
+        Ok(())
+    }
+
+    /// Somebody looks for a version that is owed.
+    pub(crate) fn offer_former(&mut self, version: RecordId, file: FileId, content: Content) {
+        if version.origin() != self.config.origin && self.config.role == Role::Client {
+            let held = HeldVersion { version, file, content };
+            self.tell_parent(Up::Lent { versions: vec![LentVersion { held, to: None }] });
+        }
+    }
+
+    /// What nobody took over of it and is to be pushed.
+    pub(crate) fn former_due(&mut self, room: usize) -> Result<Vec<(RecordId, Owed)>, StorageError> {
+        let is_told = self.upstream.as_ref().is_some_and(|upstream| upstream.former_told);
+        if room == 0 || self.contents.former_pushed || self.totals.owed == 0 || !is_told {
+            return Ok(Vec::new());
+        }
+        let under_way = self.contents.pushing.len() + self.contents.pushed.len();
+        let rows = self.former_rows(table::OWED, &[table::OWED], room + under_way)?;
+        let mut due = Vec::new();
+        for (key, value) in rows {
+            let version = parse_record_key(&key)?;
+            let is_known = self.contents.pushing.contains(&version) || self.contents.pushed.contains(&version);
+            if !is_known && due.len() < room {
+                due.push((version, unpack(&value)?));
+            }
+        }
+        self.contents.former_pushed = due.len() < room;
+        Ok(due)
+    }
+
+    /// Asks the parent what became of it: when something of it was pushed, and with every ping.
+    pub(crate) fn ask_about_former(&mut self) -> Result<(), StorageError> {
+        let Some(upstream) = &self.upstream else { return Ok(()) };
+        let is_asked = upstream.former_ask.is_some_and(|ask| upstream.fact_asks.contains_key(&ask));
+        let is_greeted = !matches!(upstream.state, UplinkState::Greeting | UplinkState::Forked);
+        let is_any = self.totals.owed > 0 || self.totals.lent > 0;
+        if is_asked || !is_greeted || !is_any || self.config.role != Role::Client {
+            return Ok(());
+        }
+        let mut versions = Vec::new();
+        for of in [table::OWED, table::LENT] {
+            for (key, value) in self.former_rows(of, &[of], FACTS_MAX - versions.len())? {
+                let version = parse_record_key(&key)?;
+                versions.push(AskedVersion { file: parse_row(of, &value)?.0, version });
+            }
+        }
+        if versions.is_empty() {
+            return Ok(());
+        }
+        let ask = self.ask_facts_of_our_own(versions);
+        if let Some(upstream) = self.upstream.as_mut() {
+            upstream.former_ask = ask;
+        }
+        Ok(())
+    }
+
+    /// Somebody waits for *stable*: the parent is asked, once in a session, to bring home what is lent.
+    pub(crate) fn want_former(&mut self) -> Result<(), StorageError> {
+        let mut from = vec![table::LENT];
+        let mut through: BTreeMap<OriginId, u64> = BTreeMap::new();
+        while self.totals.lent > 0 {
+            let rows = self.former_rows(table::LENT, &from, OFFERED_PER_MESSAGE)?;
+            let Some((last, _)) = rows.last() else { break };
+            from.clone_from(last);
+            from.push(0);
+            for (key, _) in &rows {
+                let record = parse_record_key(key)?;
+                through.insert(record.origin(), record.sequence());
+            }
+        }
+        for (origin, through) in through {
+            let Some(upstream) = self.upstream.as_mut() else { break };
+            if upstream.former_wanted.get(&origin).is_none_or(|asked| *asked < through) {
+                upstream.former_wanted.insert(origin, through);
+                self.tell_parent(Up::Want { origin, through });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a client may speak for an origin: its own, or one that it had before.
+    pub(crate) fn speaks_for(&mut self, client: OriginId, of: OriginId) -> Result<bool, StorageError> {
+        if of == client {
+            return Ok(true);
+        }
+        let (Some(own), Some(former)) = (self.origin_image(client)?, self.origin_image(of)?) else { return Ok(false) };
+        Ok(own.node == former.node)
+    }
+
+    /// Whether a client may be about to tell the truth of an origin's contents: it speaks for that, or nothing is known of it
+    /// here. A home that was put back has forgotten the origins that it gave since the copy was made.
+    pub(crate) fn may_speak_for(&mut self, client: OriginId, of: OriginId) -> Result<bool, StorageError> {
+        Ok(self.speaks_for(client, of)? || self.origin_image(of)?.is_none())
+    }
+
+    /// The parent said how far a version has come.
+    pub(crate) fn settle_former(&mut self, version: RecordId, facts: Facts) -> Result<(), StorageError> {
+        if self.config.role != Role::Client || version.origin() == self.config.origin {
+            return Ok(());
+        }
+        if facts.stable.holds() {
+            self.release(version)?;
+            self.take_lent(version)?;
+        } else if facts.safe.holds() {
+            self.lend(version, None)?;
+        } else if facts.visible == Fact::No && self.was_written_again(version) {
+            // Nobody who orders records has this one: it is answered for by the name by which it was written again.
+            self.take_lent(version)?;
+        } else if self.is_unknown_to_all(version, facts) {
+            // It was seen before the home lost it, and whoever wrote it, or has it, wrote it again by another name.
+            self.take_lent(version)?;
+        }
+        Ok(())
+    }
+
+    /// Whether nobody will ask by this name for what we handed over: neither the parent has the record, nor the home. That something is not
+    /// stable is the home's word: a station that cannot reach it, or was put back, says nothing of what it does not know.
+    fn is_unknown_to_all(&self, version: RecordId, facts: Facts) -> bool {
+        let nowhere = Facts { safe: Fact::Unknown, visible: Fact::No, stable: Fact::No };
+        facts == nowhere && self.is_trusted() && self.parent_has(version.origin()) < version.sequence()
+    }
+}
+
+/// What a row of what is lent or owed is about, and to whose store it is lent.
+fn parse_row(of: u8, value: &[u8]) -> Result<(FileId, Content, Option<OriginId>), StorageError> {
+    if of == table::OWED {
+        let Owed { file, content } = unpack(value)?;
+        return Ok((file, content, None));
+    }
+    let Lent { file, content, to } = unpack(value)?;
+    Ok((file, content, to.map(|stamp| stamp.origin)))
+}

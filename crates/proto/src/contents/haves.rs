@@ -1,0 +1,68 @@
+//! What a parent notes when a child says that it has contents.
+
+use crate::api::Role;
+use crate::contents::{AWAITED, HOLDERS_MAX, content_of};
+use crate::replica::Replica;
+use crate::state::tables::{pack, record_key, table};
+use wayfs_types::{MetaStore, OriginId, Record, RecordId, StorageError};
+use wayfs_wire::Down;
+
+impl<S: MetaStore> Replica<S> {
+    /// A child says that it has contents.
+    pub(crate) fn handle_have(&mut self, child: OriginId, versions: &[RecordId]) -> Result<(), StorageError> {
+        for record in versions {
+            match self.missing(*record)? {
+                Some(mut missing) => {
+                    if self.config.role == Role::Home {
+                        self.contents.replacing.note_told(*record, child);
+                    }
+                    missing.spares.retain(|spare| *spare != child);
+                    missing.holders.retain(|holder| *holder != child);
+                    missing.holders.push(child);
+                    let is_server = self.children.by_origin.get(&child).is_some_and(|child| child.is_station);
+                    let was_safe = missing.safe.is_some();
+                    missing.safe = missing.safe.or(is_server.then_some(self.wall));
+                    let excess = missing.holders.len().saturating_sub(HOLDERS_MAX);
+                    missing.holders.drain(..excess);
+                    self.overlay.put_raw(record_key(table::MISSING, *record), pack(&missing));
+                    self.overlay.delete_raw(record_key(AWAITED, *record));
+                    self.staged.marks.insert(record.origin());
+                    if !was_safe && is_server && self.config.role == Role::Home {
+                        self.let_go_older(*record)?;
+                    }
+                    if self.contents.seeking.is_sought(*record) {
+                        // It may have been stable before it was lost here: it is not left to a policy.
+                        self.children.tell(child, Down::Want { versions: vec![*record] });
+                    }
+                }
+                None if self.is_revived(*record, child, true)? => {}
+                None if self.config.role == Role::Home => {
+                    if self.has_record(*record)? {
+                        self.tell_stable(child, *record);
+                    } else {
+                        self.contents.replacing.note_told(*record, child);
+                        self.contents.note_early(*record, child);
+                    }
+                }
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// A record came a second time, by a station that has its contents, or below which somebody has: it can be asked
+    /// for them, but that makes nothing safe that another still has to push.
+    pub(crate) fn note_other_holder(&mut self, record: &Record, child: OriginId) -> Result<(), StorageError> {
+        match self.missing(record.id)? {
+            Some(mut missing) if !missing.holders.contains(&child) && missing.holders.len() < HOLDERS_MAX => {
+                missing.holders.insert(0, child);
+                self.overlay.put_raw(record_key(table::MISSING, record.id), pack(&missing));
+                Ok(())
+            }
+            None if content_of(record).is_some_and(|(_, content)| content.root().is_some()) => {
+                self.handle_have(child, &[record.id])
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! What a client still holds of records that its parent has by another way.
+//!
+//! A record can reach a parent without its writer: the home passes on what a
+//! former station sent. Its contents may then be at the writer only, and the
+//! parent must not call it safe. So a client accounts for its records: it sends
+//! them itself, or, of those that the parent has already, tells whose contents
+//! nobody called safe. A parent calls nothing safe beyond what its client
+//! accounted for, and waits for what it is told to be held.
+
+use crate::api::{Output, PeerId, Role};
+use crate::contents::{AWAITED, Missing, Owed, size_of};
+use crate::replica::{Replica, StepError};
+use crate::state::tables::{origin_range, pack, parse_record_key, record_key, root_key, table, unpack};
+use std::collections::BTreeSet;
+use wayfs_types::{Content, FileId, MetaStore, OriginId, RecordId, StorageError};
+use wayfs_wire::{HeldVersion, Up};
+
+/// Most versions in one message.
+const HELD_MAX: usize = 1024;
+
+/// The client's half.
+impl<S: MetaStore> Replica<S> {
+    /// Accounts for records of ours that came to the parent by another way.
+    pub(crate) fn tell_held(&mut self) -> Result<(), StorageError> {
+        let own = self.config.origin;
+        let Some(upstream) = self.upstream.as_ref().filter(|_| self.config.role == Role::Client) else {
+            return Ok(());
+        };
+        let (from, through) = (upstream.accounted, upstream.applied_of(own));
+        if through <= from {
+            return Ok(());
+        }
+        let (start, _) = origin_range(table::OWED, own, from + 1);
+        let (end, _) = origin_range(table::OWED, own, through + 1);
+        let mut versions = Vec::new();
+        for (key, value) in self.tx().scan_raw(&start, &end, usize::MAX / 2)? {
+            let Owed { file, content } = unpack(&value)?;
+            versions.push(HeldVersion { version: parse_record_key(&key)?, file, content });
+        }
+        while versions.len() > HELD_MAX {
+            let rest = versions.split_off(HELD_MAX);
+            let through = versions.last().map_or(from, |held| held.version.sequence());
+            self.tell_parent(Up::Holds { through, versions: std::mem::replace(&mut versions, rest) });
+        }
+        self.tell_parent(Up::Holds { through, versions });
+        if let Some(upstream) = self.upstream.as_mut() {
+            upstream.accounted = through;
+        }
+        Ok(())
+    }
+}
+
+/// The parent's half.
+impl<S: MetaStore> Replica<S> {
+    /// A child accounts for a record by sending it.
+    pub(crate) fn account(&mut self, child: OriginId, record: RecordId) {
+        if let Some(row) = self.children.by_origin.get_mut(&child).filter(|_| record.origin() == child) {
+            row.accounted = row.accounted.max(record.sequence());
+            self.staged.marks.insert(child);
+        }
+    }
+
+    pub(crate) fn handle_holds(
+        &mut self,
+        peer: PeerId,
+        child: OriginId,
+        through: u64,
+        versions: Vec<HeldVersion>,
+    ) -> Result<(), StepError> {
+        let applied = wayfs_tree::applied(&self.tx(), child)?;
+        let foreign = |held: &HeldVersion| held.version.origin() != child || held.version.sequence() > through;
+        if through > applied || versions.iter().any(foreign) {
+            return Err(StepError::Peer(peer, "accounts for records that did not come".to_owned()));
+        }
+        let held: BTreeSet<RecordId> = versions.iter().map(|held| held.version).collect();
+        for HeldVersion { version, file, content } in versions {
+            self.note_held(child, version, file, content)?;
+        }
+        let from = self.children.by_origin.get(&child).map_or(through, |row| row.accounted);
+        self.note_let_go(child, from + 1, through, &held)?;
+        if let Some(row) = self.children.by_origin.get_mut(&child) {
+            row.accounted = row.accounted.max(through);
+        }
+        self.staged.marks.insert(child);
+        Ok(())
+    }
+
+    /// A client of ours holds nothing of its records from one sequence through another but these: another parent called
+    /// the rest safe, and nobody is going to push it to us.
+    pub(crate) fn note_let_go(
+        &mut self,
+        child: OriginId,
+        from: u64,
+        through: u64,
+        held: &BTreeSet<RecordId>,
+    ) -> Result<(), StorageError> {
+        let (start, _) = origin_range(AWAITED, child, from);
+        let (end, _) = origin_range(AWAITED, child, through.saturating_add(1).min(RecordId::SEQUENCE_MAX));
+        for (key, _) in self.tx().scan_raw(&start, &end, usize::MAX / 2)? {
+            let record = parse_record_key(&key)?;
+            if held.contains(&record) {
+                continue;
+            }
+            self.overlay.delete_raw(key);
+            self.staged.marks.insert(child);
+            let Some(mut missing) = self.missing(record)? else { continue };
+            if missing.holders.iter().any(|holder| *holder != child) {
+                missing.holders.retain(|holder| *holder != child);
+                self.overlay.put_raw(record_key(table::MISSING, record), pack(&missing));
+            } else if self.config.role == Role::Station {
+                self.settle_missing(record, &missing);
+                // The home may have been told that somebody here holds it.
+                self.contents.gone.insert(record, false);
+            } else {
+                // It was put back, or is a copy: it has less than it had said. It is looked for like all that nobody has.
+                missing.holders.clear();
+                self.overlay.put_raw(record_key(table::MISSING, record), pack(&missing));
+                self.note_holders_moved();
+            }
+        }
+        Ok(())
+    }
+
+    /// A client of ours holds the contents of a version that came to us by another way, and will push them.
+    pub(crate) fn note_held(
+        &mut self,
+        child: OriginId,
+        version: RecordId,
+        file: FileId,
+        content: Content,
+    ) -> Result<(), StorageError> {
+        let Some(root) = content.root() else { return Ok(()) };
+        let is_owed = self.tx().get_raw(&record_key(table::OWED, version))?.is_some();
+        if is_owed {
+            return Ok(());
+        }
+        if self.marks(child)?.stable >= version.sequence() && !self.is_declared(version)? {
+            // It may have been told so while its line was broken, and answers for it again when it has pushed it. But what the home
+            // looks for, since its own copy is gone, the mark says nothing of; nor does a station know of that.
+            if self.config.role == Role::Home && self.missing(version)?.is_none() {
+                self.children.tell_stable(child, version);
+            }
+            return Ok(());
+        }
+        let known = self.tx().get_raw(&record_key(table::MISSING, version))?;
+        let missing = match known.map(|bytes| unpack::<Missing>(&bytes)).transpose()? {
+            Some(missing) if missing.holders.contains(&child) => missing,
+            Some(mut missing) => {
+                missing.holders.push(child);
+                missing
+            }
+            None if self.is_revived(version, child, true)? => return Ok(()),
+            None if self.config.role == Role::Home => {
+                // It is here, or was replaced by somebody who had seen it.
+                self.children.tell_stable(child, version);
+                return Ok(());
+            }
+            None if self.contents.announced.take(&content) => {
+                // Its push was faster than its account.
+                return self.owe(version, file, content);
+            }
+            None => {
+                self.staged.totals.missing += 1;
+                self.staged.totals.missing_bytes += size_of(&content);
+                self.overlay.put_raw(root_key(&root, version), Vec::new());
+                let output = Output::Applied { file, record: version, content: Some(content.clone()) };
+                self.staged.outputs.push(output);
+                Missing { holders: vec![child], ..Missing::of(file, version, content) }
+            }
+        };
+        if self.config.role == Role::Station {
+            // The home may have been told that nobody here has it.
+            self.contents.spares.insert(version);
+        }
+        self.overlay.put_raw(record_key(table::MISSING, version), pack(&missing));
+        self.overlay.put_raw(record_key(AWAITED, version), Vec::new());
+        self.contents.note_awaited(version);
+        self.staged.marks.insert(child);
+        Ok(())
+    }
+}

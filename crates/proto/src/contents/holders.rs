@@ -1,0 +1,168 @@
+//! Where the contents of a version can be had.
+
+use crate::api::{Holder, PeerId, Role};
+use crate::contents::vanished::VANISHED;
+use crate::contents::{HOLDERS_MAX, Missing};
+use crate::replica::Replica;
+use crate::state::tables::{after_prefix, parse_root_key, record_key, root_prefix, table, unpack};
+use wayfs_types::{FileId, MetaStore, OriginId, RecordId, StorageError};
+use wayfs_wire::Down;
+
+/// Most files of which copies in child stations are remembered.
+const COPIES_MAX: usize = 65_536;
+
+/// How likely it is that somebody on record gives contents now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum HolderPresence {
+    /// It has no session.
+    Away,
+    /// It has a session, and may have been put back to an older copy of its store.
+    There,
+    /// It told in its present session that it has them, or somebody below it. The home remembers that.
+    Told,
+}
+
+impl<S: MetaStore> Replica<S> {
+    /// Where the contents of a version can be had.
+    ///
+    /// A station's or client's answer [`Holder::Parent`] does not exclude that the chunk store still
+    /// has them in its cache: the driver looks there first.
+    ///
+    /// # Errors
+    /// [`StorageError`] if the tables cannot be read.
+    pub fn holder(&self, file: FileId, version: RecordId) -> Result<Holder, StorageError> {
+        let parent = if self.config.role == Role::Home { Holder::Unknown } else { Holder::Parent };
+        let has = |of: u8| Ok::<bool, StorageError>(self.store.get(&record_key(of, version))?.is_some());
+        if has(table::OWED)? || has(table::LENT)? {
+            return Ok(Holder::Here);
+        }
+        if let Some(bytes) = self.store.get(&record_key(table::MISSING, version))? {
+            let missing: Missing = unpack(&bytes)?;
+            return Ok(self.best_holder(&missing)?.unwrap_or(parent));
+        }
+        let inode = self.inode(file)?.filter(|inode| inode.version == version);
+        Ok(match inode {
+            Some(inode) if inode.content.root().is_none() => Holder::Here,
+            Some(inode) => match self.merged_holder(&inode)? {
+                Some(holder) => holder,
+                // The file shows under this version that its bytes are lost.
+                None if has(VANISHED)? => parent,
+                None if self.config.role == Role::Home => Holder::Here,
+                None => Holder::Parent,
+            },
+            None => parent,
+        })
+    }
+
+    /// Everybody below us who may have the contents of a version, in the order of asking: who told so in its present session, who is there, who is
+    /// away; of these the newest holder first, spares last.
+    ///
+    /// # Errors
+    /// [`StorageError`] if the tables cannot be read.
+    pub fn holders(&self, file: FileId, version: RecordId) -> Result<Vec<Holder>, StorageError> {
+        let mut found: Vec<(OriginId, HolderPresence)> = Vec::new();
+        let mut note = |missing: &Missing| {
+            for child in missing.everybody().collect::<Vec<_>>().into_iter().rev() {
+                let presence = self.presence_of_holder(missing.version, child);
+                match found.iter_mut().find(|(known, _)| *known == child) {
+                    Some((_, known)) => *known = presence.max(*known),
+                    None => found.push((child, presence)),
+                }
+            }
+        };
+        let own = self.missing_committed(version)?;
+        if let Some(own) = &own {
+            note(own);
+        }
+        let shown = self.inode(file)?.filter(|inode| inode.version == version).and_then(|inode| inode.content.root());
+        if let Some(root) = own.and_then(|own| own.content.root()).or(shown) {
+            // Equal contents that came under another record's name.
+            let prefix = root_prefix(&root);
+            for (key, _) in self.store.scan(&prefix, &after_prefix(&prefix), HOLDERS_MAX)? {
+                if let Some(other) = self.missing_committed(parse_root_key(&key)?)? {
+                    note(&other);
+                }
+            }
+        }
+        found.sort_by_key(|(_, presence)| std::cmp::Reverse(*presence));
+        Ok(found.into_iter().map(|(child, _)| Holder::Child(child, self.children.peer_of(child))).collect())
+    }
+
+    fn missing_committed(&self, version: RecordId) -> Result<Option<Missing>, StorageError> {
+        self.store.get(&record_key(table::MISSING, version))?.map(|bytes| unpack(&bytes)).transpose()
+    }
+
+    /// Equal contents that came under another record's name.
+    pub(crate) fn merged_holder(&self, inode: &wayfs_types::Inode) -> Result<Option<Holder>, StorageError> {
+        let Some(root) = inode.content.root() else { return Ok(None) };
+        let prefix = root_prefix(&root);
+        for (key, _) in self.store.scan(&prefix, &after_prefix(&prefix), HOLDERS_MAX)? {
+            let record = parse_root_key(&key)?;
+            if let Some(bytes) = self.store.get(&record_key(table::MISSING, record))? {
+                let missing: Missing = unpack(&bytes)?;
+                if missing.version == inode.version {
+                    return self.best_holder(&missing);
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    pub(crate) fn best_holder(&self, missing: &Missing) -> Result<Option<Holder>, StorageError> {
+        let mut best = self.child_holder(missing.version, &missing.everybody().collect::<Vec<_>>());
+        if let Some(root) = missing.content.root() {
+            let prefix = root_prefix(&root);
+            for (key, _) in self.store.scan(&prefix, &after_prefix(&prefix), HOLDERS_MAX)? {
+                if matches!(best, Some(Holder::Child(_, Some(_)))) {
+                    break;
+                }
+                let other = self.store.get(&record_key(table::MISSING, parse_root_key(&key)?))?;
+                if let Some(other) = other.map(|bytes| unpack::<Missing>(&bytes)).transpose()? {
+                    let found = self.child_holder(other.version, &other.everybody().collect::<Vec<_>>());
+                    if matches!(found, Some(Holder::Child(_, Some(_)))) || best.is_none() {
+                        best = found;
+                    }
+                }
+            }
+        }
+        Ok(best)
+    }
+
+    /// The one to be asked of those on record, oldest first: of equal ones the newest.
+    fn child_holder(&self, version: RecordId, holders: &[OriginId]) -> Option<Holder> {
+        let origin = *holders.iter().max_by_key(|origin| self.presence_of_holder(version, **origin))?;
+        Some(Holder::Child(origin, self.children.peer_of(origin)))
+    }
+
+    fn presence_of_holder(&self, version: RecordId, holder: OriginId) -> HolderPresence {
+        match self.children.peer_of(holder) {
+            Some(_) if self.contents.replacing.has_told(version, holder) => HolderPresence::Told,
+            Some(_) => HolderPresence::There,
+            None => HolderPresence::Away,
+        }
+    }
+
+    /// [`crate::Input::Fetched`]: a child has a copy now.
+    pub(crate) fn handle_fetched(&mut self, peer: PeerId, file: FileId) {
+        let Some(crate::replica::PeerRole::Child(child)) = self.peers.get(&peer).copied() else { return };
+        if !self.contents.copies.contains_key(&file) {
+            self.contents.copies_order.push_back(file);
+        }
+        self.contents.copies.entry(file).or_default().insert(child);
+        if self.contents.copies_order.len() > COPIES_MAX
+            && let Some(oldest) = self.contents.copies_order.pop_front()
+        {
+            self.contents.copies.remove(&oldest);
+        }
+    }
+
+    /// A child's new version breaks the copies of the others: its side is told.
+    pub(crate) fn note_sharing(&mut self, child: OriginId, file: FileId, version: RecordId) {
+        let Some(copies) = self.contents.copies.get_mut(&file) else { return };
+        let broken = copies.iter().any(|other| *other != child);
+        copies.retain(|other| *other == child);
+        if broken {
+            self.children.tell(child, Down::Shared { file, version });
+        }
+    }
+}

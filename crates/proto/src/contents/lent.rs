@@ -1,0 +1,595 @@
+//! Contents that are safe and not yet stable: their writer keeps answering for them.
+//!
+//! *Safe* means that one server has them on its disk. If that disk is lost before the home has them, the writer is the
+//! only one who still does, so it keeps a row for each such version: **lent** to that server. It never evicts what it
+//! lent, tells every other parent that it comes to that it could give it, and lets go when it is stable.
+//!
+//! ```text
+//!   client            former station S     present parent P                 home
+//!   owed ──push──▶    owed
+//!   lent to S ◀─safe─┘  │ (policy)                                           missing: holder S
+//!     │  Lent ────────────────────────────▶ missing: spare client ──Lent──▶ missing: holder S, spare P
+//!     │                                                                        │ S has been away for a while,
+//!     │ ◀───────────────────────Want────────────────────────────────────Want───┘ or nobody else is on record
+//!     └──push──▶ … ──▶ P ──push──▶ home: stable, and everybody lets go
+//! ```
+//!
+//! A **spare** is asked for contents when no holder can be; it makes nothing safe.
+
+use crate::api::{Output, PeerId, Role};
+use crate::contents::lost::LOST;
+use crate::contents::vanished::VANISHED;
+use crate::contents::{Contents, HOLDERS_MAX, Missing, Owed, size_of};
+use crate::replica::{PAGE, Replica, StepError};
+use crate::state::tables::{origin_range, pack, parse_record_key, record_key, root_key, table, unpack};
+use crate::state::totals::Totals;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use wayfs_types::{Admitted, Content, FileId, MetaStore, OriginId, RecordId, StorageError, Time};
+use wayfs_wire::{Down, HeldVersion, LentVersion, Stamp, Up};
+
+/// Most versions in one message.
+const LENT_PER_MESSAGE: usize = 1024;
+/// Most versions of which we remember how much has gone home.
+const SENT_HOME_MAX: usize = 1024;
+/// A holder that has been away for so long is replaced: long enough for a restart, short enough that its loss is
+/// noticed within the minute.
+pub(crate) const AWAY_MAX: Duration = Duration::from_secs(30);
+/// Pause between two parts of a pass over what is missing, and how many rows one part reads.
+const PASS_PAUSE: Duration = Duration::from_secs(1);
+const PASS_PART: usize = 1024;
+
+/// Contents that a parent took over from us and that the home does not have yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Lent {
+    pub(crate) file: FileId,
+    pub(crate) content: Content,
+    /// The store that has it; `None` if the parent never named itself.
+    pub(crate) to: Option<Stamp>,
+}
+
+/// The home's pass over what is missing: whom to ask when those on record are away.
+#[derive(Debug, Default)]
+pub(crate) struct Replacing {
+    /// When to go on; `None`: nothing happened since the last pass.
+    at: Option<Time>,
+    /// The pass goes on after this version.
+    after: Option<RecordId>,
+    /// Something happened during the present pass: another follows it.
+    is_again: bool,
+    /// The present pass met a holder that has not been away for long enough.
+    is_early: bool,
+    /// Since when holders are away.
+    away: BTreeMap<OriginId, Time>,
+    /// Since when others say of a server that it has contents, and it does not.
+    claims: BTreeMap<OriginId, Time>,
+    /// What stations told in their present sessions that they have.
+    told: BTreeSet<(RecordId, OriginId)>,
+    /// What they were asked for in their present sessions, since they are on record for it (or as who could give it) and had not told.
+    asked: BTreeSet<(RecordId, OriginId)>,
+}
+
+impl Replacing {
+    /// Something happened that may call for another holder: a pass begins soon.
+    pub(crate) fn begin(&mut self, now: Time) {
+        if self.after.is_some() {
+            self.is_again = true;
+            return;
+        }
+        let soon = now + PASS_PAUSE;
+        self.at = Some(self.at.map_or(soon, |at| at.min(soon)));
+    }
+
+    /// A child tells, in its present session, that it has contents.
+    pub(crate) fn note_told(&mut self, version: RecordId, child: OriginId) {
+        self.told.insert((version, child));
+    }
+
+    /// Whether a child told, in its newest session, that it has contents, or could give them.
+    pub(crate) fn has_told(&self, version: RecordId, child: OriginId) -> bool {
+        self.told.contains(&(version, child))
+    }
+
+    /// A child begins a session: it tells all that it has again.
+    pub(crate) fn begin_session(&mut self, child: OriginId) {
+        self.told.retain(|(_, other)| *other != child);
+        self.asked.retain(|(_, other)| *other != child);
+        self.claims.remove(&child);
+    }
+
+    /// Nobody needs to have this version any more.
+    pub(crate) fn end(&mut self, version: RecordId) {
+        for all in [&mut self.told, &mut self.asked] {
+            while let Some(of) = all.range((version, OriginId::GENESIS)..).next().copied().filter(|of| of.0 == version)
+            {
+                all.remove(&of);
+            }
+        }
+    }
+
+    /// When the pass goes on.
+    pub(crate) const fn timeout(&self) -> Option<Time> {
+        self.at
+    }
+}
+
+/// The client's half.
+impl<S: MetaStore> Replica<S> {
+    /// The parent vouches for our own records: those that are stable we need not keep, those that are safe it has.
+    pub(crate) fn release_own(&mut self, safe: u64, stable: u64) -> Result<(), StorageError> {
+        // What was declared lost and is here: it goes home first.
+        let is_sought = Contents::is_sought;
+        self.each_own(table::LENT, stable, is_sought, Self::take_lent)?;
+        self.each_own(VANISHED, stable, is_sought, Self::settle_vanished)?;
+        self.each_own(table::OWED, stable, is_sought, Self::release)?;
+        let to = self.upstream.as_ref().and_then(|upstream| upstream.stamp);
+        let is_sought = Contents::is_sought_and_not_there;
+        self.each_own(table::OWED, safe, is_sought, |replica, record| replica.lend(record, to))
+    }
+
+    /// Works off the rows of our own in a table up to a sequence: each is taken out by `step`, but for what is kept.
+    fn each_own(
+        &mut self,
+        of: u8,
+        through: u64,
+        is_kept: fn(&Contents, &RecordId) -> bool,
+        mut step: impl FnMut(&mut Self, RecordId) -> Result<(), StorageError>,
+    ) -> Result<(), StorageError> {
+        let origin = self.config.origin;
+        let floor = self.contents.floor_of(of, origin);
+        if floor > through {
+            return Ok(());
+        }
+        if self.rows_of(of) == 0 {
+            self.contents.raise_floor(of, origin, through + 1);
+            return Ok(());
+        }
+        let (mut from, _) = origin_range(of, origin, floor);
+        let (until, _) = origin_range(of, origin, through + 1);
+        let mut first_kept = None;
+        loop {
+            let pairs = self.tx().scan_raw(&from, &until, PAGE)?;
+            if let Some((last, _)) = pairs.last() {
+                from.clone_from(last);
+                from.push(0);
+            }
+            let is_end = pairs.len() < PAGE;
+            for (key, _) in pairs {
+                let record = parse_record_key(&key)?;
+                if is_kept(&self.contents, &record) {
+                    first_kept = first_kept.or(Some(record.sequence()));
+                    continue;
+                }
+                step(self, record)?;
+            }
+            if is_end {
+                self.contents.raise_floor(of, origin, first_kept.unwrap_or(through + 1));
+                return Ok(());
+            }
+        }
+    }
+
+    /// Rows of a table of contents that this client answers for.
+    fn rows_of(&self, of: u8) -> i64 {
+        let sum = |count: fn(&Totals) -> i64| count(&self.totals) + count(&self.staged.totals);
+        match of {
+            table::OWED => sum(|totals| totals.owed),
+            table::LENT => sum(|totals| totals.lent),
+            _ => sum(|totals| totals.vanished),
+        }
+    }
+
+    /// A server took contents over: they stay here until the home has them.
+    pub(crate) fn lend(&mut self, record: RecordId, to: Option<Stamp>) -> Result<(), StorageError> {
+        let Some(bytes) = self.tx().get_raw(&record_key(table::OWED, record))? else { return Ok(()) };
+        let Owed { file, content } = unpack(&bytes)?;
+        self.release(record)?;
+        self.staged.totals.lent += 1;
+        self.staged.totals.lent_bytes += size_of(&content);
+        self.overlay.put_raw(record_key(table::LENT, record), pack(&Lent { file, content, to }));
+        self.contents.note_row(table::LENT, record);
+        Ok(())
+    }
+
+    /// What nobody has on record is here, and was ours: it is given again.
+    pub(crate) fn lend_again(&mut self, version: RecordId, file: FileId, content: Content) -> Result<(), StorageError> {
+        self.take_vanished(version)?;
+        self.contents.forget_stable_alone(&version);
+        self.overlay.delete_raw(record_key(LOST, version));
+        if version.origin() == self.config.origin && version.sequence() <= self.marks(version.origin())?.stable {
+            // A mark of before says that it need not be kept, and the next may repeat it.
+            self.keep_sought(HeldVersion { version, file, content: content.clone() });
+        }
+        if self.lent(version)?.is_none() {
+            self.staged.totals.lent += 1;
+            self.staged.totals.lent_bytes += size_of(&content);
+        }
+        let lent = Lent { file, content: content.clone(), to: None };
+        self.overlay.put_raw(record_key(table::LENT, version), pack(&lent));
+        self.contents.note_row(table::LENT, version);
+        self.offer_lent(LentVersion { held: HeldVersion { version, file, content }, to: None });
+        Ok(())
+    }
+
+    /// Tells the parent of one that is lent. Another parent by now may not have heard of the record; when it has, this is told with the
+    /// rest (`tell_lent`).
+    pub(crate) fn offer_lent(&mut self, lent: LentVersion) {
+        let version = lent.held.version;
+        if version.origin() != self.config.origin || version.sequence() <= self.parent_has(version.origin()) {
+            self.tell_parent(Up::Lent { versions: vec![lent] });
+        }
+    }
+
+    /// Nobody will ask us for these contents any more.
+    pub(crate) fn take_lent(&mut self, record: RecordId) -> Result<(), StorageError> {
+        let key = record_key(table::LENT, record);
+        if let Some(bytes) = self.tx().get_raw(&key)? {
+            let lent: Lent = unpack(&bytes)?;
+            self.overlay.delete_raw(key);
+            self.staged.totals.lent -= 1;
+            self.staged.totals.lent_bytes -= size_of(&lent.content);
+        }
+        self.contents.wanted.remove(&record);
+        self.contents.sent_home.remove(&record);
+        Ok(())
+    }
+
+    /// The server that has our contents says how much of them has gone on.
+    pub(crate) fn note_sent_home(&mut self, version: RecordId, bytes: u64) {
+        let sent = &mut self.contents.sent_home;
+        if self.config.role == Role::Client && (sent.contains_key(&version) || sent.len() < SENT_HOME_MAX) {
+            sent.insert(version, bytes);
+        }
+    }
+
+    /// Bytes of one version that have gone on to the home, as far as the server that has it told.
+    pub fn sent_home(&self, version: RecordId) -> u64 {
+        self.contents.sent_home.get(&version).copied().unwrap_or(0)
+    }
+
+    /// Bytes of what is lent that have gone on to the home, as far as the server that has it told.
+    pub fn bytes_sent_home(&self) -> u64 {
+        self.contents.sent_home.values().sum()
+    }
+
+    pub(crate) fn lent(&mut self, record: RecordId) -> Result<Option<Lent>, StorageError> {
+        self.tx().get_raw(&record_key(table::LENT, record))?.map(|bytes| unpack(&bytes)).transpose()
+    }
+
+    /// To which server's store a version of ours is lent: it and we have its contents, the home does not.
+    ///
+    /// # Errors
+    /// [`StorageError`] if the tables cannot be read.
+    pub fn lent_to(&self, version: RecordId) -> Result<Option<OriginId>, StorageError> {
+        let Some(bytes) = self.store.get(&record_key(table::LENT, version))? else { return Ok(None) };
+        Ok(unpack::<Lent>(&bytes)?.to.map(|stamp| stamp.origin))
+    }
+
+    /// Tells a parent what we lent to others and could give it: of those of our records that it has.
+    pub(crate) fn tell_lent(&mut self) -> Result<(), StorageError> {
+        if self.config.role == Role::Client {
+            self.tell_former()?;
+        }
+        let own = self.config.origin;
+        let Some(upstream) = self.upstream.as_mut().filter(|_| self.config.role == Role::Client) else {
+            return Ok(());
+        };
+        let (from, through) = (upstream.lent_told, upstream.applied_of(own));
+        if through <= from {
+            return Ok(());
+        }
+        upstream.lent_told = through;
+        // A store that goes on where we left off has what we lent to it.
+        let present = upstream.stamp.filter(|_| upstream.resumed);
+        if self.totals.lent == 0 {
+            return Ok(());
+        }
+        let (start, _) = origin_range(table::LENT, own, from + 1);
+        let (end, _) = origin_range(table::LENT, own, through + 1);
+        self.tell_lent_in(start, &end, present)
+    }
+
+    /// Tells of the rows of a range, but for what is lent to this very parent and nobody looked for.
+    fn tell_lent_in(&mut self, mut start: Vec<u8>, end: &[u8], present: Option<Stamp>) -> Result<(), StorageError> {
+        loop {
+            let pairs = self.tx().scan_raw(&start, end, LENT_PER_MESSAGE)?;
+            let Some((last, _)) = pairs.last() else { return Ok(()) };
+            start.clone_from(last);
+            start.push(0);
+            let mut versions = Vec::new();
+            for (key, value) in &pairs {
+                let Lent { file, content, to } = unpack(value)?;
+                let version = parse_record_key(key)?;
+                let store = |stamp: Stamp| (stamp.origin, stamp.born);
+                // No mark says what became of what was looked for, and a word of it may have been cut off with the last session.
+                if to.is_none() || to.map(store) != present.map(store) || self.contents.is_sought(&version) {
+                    let held = HeldVersion { version, file, content };
+                    versions.push(LentVersion { held, to: to.map(|stamp| stamp.origin) });
+                }
+            }
+            if !versions.is_empty() {
+                self.tell_parent(Up::Lent { versions });
+            }
+        }
+    }
+
+    /// [`crate::Input::MakeRoom`]: the cache has no room but for contents that the home does not have.
+    pub(crate) fn handle_make_room(&mut self) -> Result<(), StorageError> {
+        if self.config.role != Role::Client || self.totals.lent == 0 {
+            return Ok(());
+        }
+        let origin = self.config.origin;
+        let safe = self.marks(origin)?.safe;
+        self.want_stable(origin, safe)
+    }
+}
+
+/// The parent's half.
+impl<S: MetaStore> Replica<S> {
+    /// A child says that it, or somebody below it, could give contents that another server has.
+    pub(crate) fn handle_lent(
+        &mut self,
+        peer: PeerId,
+        child: OriginId,
+        versions: Vec<LentVersion>,
+    ) -> Result<(), StepError> {
+        let is_station = self.children.by_origin.get(&child).is_some_and(|row| row.is_station);
+        if !is_station {
+            self.check_lent(peer, child, &versions)?;
+        }
+        for lent in versions {
+            let origin = lent.held.version.origin();
+            if is_station && self.origin_image(origin)?.is_some() {
+                self.add_subject(child, origin);
+            }
+            self.note_spare(child, lent)?;
+        }
+        Ok(())
+    }
+
+    /// A client speaks for what it wrote itself, be it under an origin that it had before.
+    fn check_lent(&mut self, peer: PeerId, child: OriginId, versions: &[LentVersion]) -> Result<(), StepError> {
+        let protocol_violation = |text: &str| Err(StepError::Peer(peer, text.to_owned()));
+        let Some(image) = self.origin_image(child)? else { return protocol_violation("is not known here") };
+        if matches!(image.admitted, Admitted::Reader | Admitted::Revoked) {
+            return protocol_violation("offers contents and may only read");
+        }
+        for version in versions.iter().map(|lent| lent.held.version) {
+            let origin = version.origin();
+            if origin == child && version.sequence() > image.applied {
+                return protocol_violation("accounts for records that did not come");
+            }
+            if !self.may_speak_for(child, origin)? {
+                return protocol_violation("offers contents of another's records");
+            }
+        }
+        Ok(())
+    }
+
+    fn note_spare(&mut self, child: OriginId, lent: LentVersion) -> Result<(), StorageError> {
+        let LentVersion { held: HeldVersion { version, file, content }, to } = lent;
+        let Some(root) = content.root() else { return Ok(()) };
+        let origin = version.origin();
+        let known = self.missing(version)?;
+        if self.config.role == Role::Home {
+            match known {
+                Some(missing) => {
+                    self.contents.replacing.note_told(version, child);
+                    self.put_spare(version, missing, child, to);
+                }
+                // Only of what is missing: a child may name any number of versions.
+                None if self.is_revived(version, child, false)? => self.contents.replacing.note_told(version, child),
+                None if self.has_record(version)? => {
+                    // It is here, or was replaced by somebody who had seen it.
+                    self.children.tell_stable(child, version);
+                }
+                None => self.contents.note_early_spare(version, child),
+            }
+            return Ok(());
+        }
+        if self.tx().get_raw(&record_key(table::OWED, version))?.is_some() {
+            return Ok(());
+        }
+        if version.sequence() > wayfs_tree::applied(&self.tx(), origin)? {
+            // Of a former origin of its writer: it tells again in its next session.
+            return Ok(());
+        }
+        if self.marks(origin)?.stable >= version.sequence() && !self.is_declared(version)? {
+            if let Some(missing) = known {
+                self.settle_missing(version, &missing);
+            }
+            self.children.tell_stable(child, version);
+            return Ok(());
+        }
+        // We were put back, and have forgotten: the home was told that we have it, and asks nobody else.
+        let is_said_to_be_here = to == Some(self.config.origin);
+        match known {
+            Some(missing) => self.put_spare(version, missing, child, to),
+            None if self.contents.announced.take(&content) => return self.owe(version, file, content),
+            None => {
+                self.staged.totals.missing += 1;
+                self.staged.totals.missing_bytes += size_of(&content);
+                self.overlay.put_raw(root_key(&root, version), Vec::new());
+                self.contents.note_row(table::MISSING, version);
+                let output = Output::Applied { file, record: version, content: Some(content.clone()) };
+                self.staged.outputs.push(output);
+                self.put_spare(version, Missing::of(file, version, content), child, to);
+            }
+        }
+        self.contents.spares.insert(version);
+        if is_said_to_be_here || self.contents.wanted.contains(&version) {
+            self.children.tell(child, Down::Want { versions: vec![version] });
+        }
+        Ok(())
+    }
+
+    fn put_spare(&mut self, version: RecordId, mut missing: Missing, child: OriginId, to: Option<OriginId>) {
+        missing.claimed = to.or(missing.claimed);
+        if self.children.by_origin.get(&child).is_some_and(|row| !row.is_station) {
+            // A client that was to push it, and lent it to another meanwhile, pushes it no more before it is asked.
+            missing.holders.retain(|holder| *holder != child);
+        }
+        if !missing.holders.contains(&child) && !missing.spares.contains(&child) {
+            missing.spares.push(child);
+            let excess = missing.spares.len().saturating_sub(HOLDERS_MAX);
+            missing.spares.drain(..excess);
+        }
+        self.overlay.put_raw(record_key(table::MISSING, version), pack(&missing));
+        self.note_holders_moved();
+    }
+
+    /// A station tells the home of what somebody below it could give.
+    pub(crate) fn tell_spares(&mut self) -> Result<(), StorageError> {
+        if self.config.role != Role::Station || self.contents.spares.is_empty() || self.ticket > self.stored {
+            self.sync_wanted |= !self.contents.spares.is_empty();
+            return Ok(());
+        }
+        let mut versions = Vec::new();
+        for version in std::mem::take(&mut self.contents.spares) {
+            let Some(missing) = self.missing(version)? else { continue };
+            let held = HeldVersion { version, file: missing.file, content: missing.content };
+            versions.push(LentVersion { held, to: missing.claimed });
+        }
+        for part in versions.chunks(LENT_PER_MESSAGE) {
+            self.tell_parent(Up::Lent { versions: part.to_vec() });
+        }
+        Ok(())
+    }
+
+    /// In a new session a station tells again what clients below it could give.
+    pub(crate) fn retell_spares(&mut self) -> Result<(), StorageError> {
+        let mut spares = Vec::new();
+        self.each(&[table::MISSING], &[table::MISSING + 1], |key, value| {
+            if !unpack::<Missing>(value)?.spares.is_empty() {
+                spares.push(parse_record_key(key)?);
+            }
+            Ok(())
+        })?;
+        self.contents.spares.extend(spares);
+        Ok(())
+    }
+}
+
+/// The home's half: a holder that is gone is replaced.
+impl<S: MetaStore> Replica<S> {
+    /// Somebody came or went: perhaps another has to be asked for what is missing.
+    pub(crate) fn note_holders_moved(&mut self) {
+        if self.config.role == Role::Home {
+            self.contents.replacing.begin(self.now);
+        }
+    }
+
+    /// Goes on with the pass over what is missing, when it is time.
+    pub(crate) fn replace_holders(&mut self) -> Result<(), StorageError> {
+        if self.config.role != Role::Home || self.contents.replacing.at.is_none_or(|at| self.now < at) {
+            return Ok(());
+        }
+        self.contents.seeking.begin_part();
+        self.ask_under_other_numbers()?;
+        let mut from = vec![table::MISSING];
+        if let Some(after) = self.contents.replacing.after {
+            from = record_key(table::MISSING, after);
+            from.push(0);
+        }
+        let pairs = self.tx().scan_raw(&from, &[table::MISSING + 1], PASS_PART)?;
+        let mut wanted: BTreeMap<OriginId, Vec<RecordId>> = BTreeMap::new();
+        let mut silent: BTreeMap<OriginId, Vec<HeldVersion>> = BTreeMap::new();
+        for (key, value) in &pairs {
+            let (version, missing) = (parse_record_key(key)?, unpack::<Missing>(value)?);
+            match self.replacements(&missing, version) {
+                Replacements::Held => self.contents.seeking.end(version),
+                Replacements::Early => {}
+                Replacements::Silent(children) => {
+                    let held = HeldVersion { version, file: missing.file, content: missing.content };
+                    children.into_iter().for_each(|child| silent.entry(child).or_default().push(held.clone()));
+                }
+                Replacements::Ask(children) if !children.is_empty() => {
+                    children.into_iter().for_each(|child| wanted.entry(child).or_default().push(version));
+                }
+                Replacements::Ask(_) => self.contents.replacing.is_early |= self.seek(version, &missing)?,
+            }
+            self.contents.replacing.after = Some(version);
+        }
+        for (child, versions) in wanted {
+            self.children.tell(child, Down::Want { versions });
+        }
+        for (child, versions) in silent {
+            self.children.tell(child, Down::Seek { versions });
+        }
+        let replacing = &mut self.contents.replacing;
+        replacing.at = if pairs.len() == PASS_PART {
+            Some(self.now + PASS_PAUSE)
+        } else {
+            replacing.after = None;
+            replacing.claims.retain(|_, since| self.now < *since + AWAY_MAX * 2);
+            let is_again = std::mem::take(&mut replacing.is_again);
+            let is_early = std::mem::take(&mut replacing.is_early);
+            let pause = if is_again { PASS_PAUSE } else { AWAY_MAX };
+            (is_again || is_early).then_some(self.now + pause)
+        };
+        Ok(())
+    }
+
+    /// Who is to be asked for contents in place of those who have them on record: nobody as long as one of these is
+    /// there, or was lately.
+    fn replacements(&mut self, missing: &Missing, version: RecordId) -> Replacements {
+        let (spares, mut silent) = self.spares_there(missing, version);
+        let mut is_lately = false;
+        for holder in &missing.holders {
+            let is_there = self.children.peer_of(*holder).is_some();
+            // A client pushes what it has without being asked.
+            let is_station = self.children.by_origin.get(holder).is_some_and(|row| row.is_station);
+            let replacing = &mut self.contents.replacing;
+            if is_there {
+                replacing.away.remove(holder);
+                if !is_station || replacing.has_told(version, *holder) {
+                    return Replacements::Held;
+                }
+                silent.push(*holder);
+            }
+            // Who is there, and does not tell that it has them while another could give them, may have been put back.
+            let since = if is_there { &mut replacing.claims } else { &mut replacing.away };
+            is_lately |= self.now < *since.entry(*holder).or_insert(self.now) + AWAY_MAX;
+        }
+        if let Some(claimed) = missing.claimed.filter(|claimed| !missing.holders.contains(claimed)) {
+            // It tells us itself when it comes, and is a holder then.
+            let since = *self.contents.replacing.claims.entry(claimed).or_insert(self.now);
+            is_lately |= self.now < since + AWAY_MAX;
+        }
+        if is_lately {
+            self.contents.replacing.is_early = true;
+            return Replacements::Early;
+        }
+        if spares.is_empty() && !silent.is_empty() {
+            // It says that it has it, or that it has it not.
+            silent.retain(|holder| self.contents.replacing.asked.insert((version, *holder)));
+            return if silent.is_empty() { Replacements::Held } else { Replacements::Silent(silent) };
+        }
+        Replacements::Ask(spares)
+    }
+}
+
+impl<S: MetaStore> Replica<S> {
+    /// Who is there and could give contents; and stations that are on record as such and have not told so in their present sessions:
+    /// if we were put back to an older copy, they may have been told since that we have them.
+    fn spares_there(&self, missing: &Missing, version: RecordId) -> (Vec<OriginId>, Vec<OriginId>) {
+        let there = missing.spares.iter().copied().filter(|spare| self.children.peer_of(*spare).is_some());
+        there.partition(|spare| {
+            let is_station = self.children.by_origin.get(spare).is_some_and(|row| row.is_station);
+            !is_station || self.contents.replacing.has_told(version, *spare)
+        })
+    }
+}
+
+/// Who is to be asked for contents in place of those who have them on record.
+enum Replacements {
+    /// Nobody: one of these is there.
+    Held,
+    /// Nobody yet: one of these was there lately.
+    Early,
+    /// These, whether they still have them: they are on record and there, and have not told so in their present sessions.
+    Silent(Vec<OriginId>),
+    /// These, who said that they could give them.
+    Ask(Vec<OriginId>),
+}

@@ -1,0 +1,598 @@
+//! The home's word that contents are lost, and how it is taken back.
+//!
+//! Nobody is asked for ever. When all who have a version on record are revoked or said no, and its writer is revoked or
+//! said no, the home **seeks** it: all stations and the writer are asked once more. If it turns up nowhere within
+//! [`SEEK_WAIT`], the home's driver looks at its own chunks and asks everybody who is there for what lacks, readers too,
+//! who are on no record. If that is in vain, a record of the home ([`Op::Lost`]) takes the version out of the way: the line
+//! of its writer's *safe* and *stable* moves on, everybody hears of it by a report, and the file shows the last content
+//! that is whole.
+//!
+//! A machine that is only away may have it for all that anybody knows, and is waited for: until it comes, is revoked, or
+//! somebody who runs the volume accepts the loss ([`Replica::accept_loss`]). If the bytes turn up after all, they are
+//! taken: nothing is declared that cannot be taken back.
+
+use crate::api::{Output, Role};
+use crate::contents::declared::LossNews;
+use crate::contents::previous::Previous;
+use crate::contents::vanished::{VANISHED, Vanished};
+use crate::contents::{AWAITED, HOLDERS_MAX, Missing, size_of};
+use crate::replica::{GrantError, Replica, StepError};
+use crate::report::LostContent;
+use crate::state::tables::{
+    KeyKind, kind_range, pack, parse_image_key, parse_record_key, record_key, root_key, table, unpack, unpack_view,
+};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use wayfs_types::{
+    Admitted, Conflict, Content, FileId, Image, Key, MetaStore, Op, OriginId, RecordId, StorageError, Time, Top,
+    WallTime,
+};
+use wayfs_wire::{Down, HeldVersion};
+
+/// Table of versions that were declared lost: at the home, and by its word at stations and at their writers.
+pub(crate) const LOST: u8 = b'b';
+/// So long everybody who is there has time to say that it has contents after all.
+pub(crate) const SEEK_WAIT: Duration = Duration::from_secs(20);
+/// Most versions that are sought at a time; the others wait for their turn.
+const SEEKING_MAX: usize = 16_384;
+/// Most versions in one message.
+const SEEK_PER_MESSAGE: usize = 1024;
+/// Most declarations that can be taken back; the oldest go first.
+const LOST_MAX: usize = 65_536;
+
+/// A version that was declared lost.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Lost {
+    pub(crate) file: FileId,
+    pub(crate) content: Content,
+    /// The record that says so, and what stands in its place.
+    pub(crate) report: RecordId,
+    /// The file shows an older content since.
+    pub(crate) is_replaced: bool,
+    /// When it was written.
+    pub(crate) mtime: WallTime,
+}
+
+/// Versions that nobody has on record and that are looked for.
+#[derive(Debug, Default)]
+pub(crate) struct Seeking {
+    by_version: BTreeMap<RecordId, Sought>,
+    /// Two of the versions with the same contents that somebody may still come with, in this part of a pass: among many of the
+    /// same contents, as of empty logs, each would look at all the others.
+    may_come: BTreeMap<Top, Vec<RecordId>>,
+    /// Children whose sessions ended since who is there was looked at.
+    went: BTreeSet<OriginId>,
+}
+
+#[derive(Debug)]
+struct Sought {
+    since: Time,
+    asked: BTreeSet<OriginId>,
+    look: Look,
+}
+
+/// The home's own look, and its last questions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Look {
+    /// Others have time to answer first.
+    Ahead,
+    UnderWay,
+    /// Nobody who is there gave what lacks.
+    InVain,
+}
+
+impl Seeking {
+    /// A child has a new session, or none: it is asked again when it is there.
+    pub(crate) fn ask_again(&mut self, child: OriginId) {
+        for sought in self.by_version.values_mut() {
+            sought.asked.remove(&child);
+        }
+    }
+
+    /// A child's session ended.
+    pub(crate) fn note_went(&mut self, child: OriginId) {
+        if !self.by_version.is_empty() {
+            self.went.insert(child);
+        }
+    }
+
+    /// Another part of a pass begins.
+    pub(crate) fn begin_part(&mut self) {
+        self.may_come.clear();
+    }
+
+    /// Whether a version is looked for.
+    pub(crate) fn is_sought(&self, version: RecordId) -> bool {
+        self.by_version.contains_key(&version)
+    }
+
+    pub(crate) fn end(&mut self, version: RecordId) {
+        self.by_version.remove(&version);
+    }
+}
+
+/// What was given up by somebody's word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GivenUp {
+    /// The version.
+    pub version: RecordId,
+    /// Its file.
+    pub file: FileId,
+    /// The path of that file at present, if it has one.
+    pub path: Option<String>,
+    /// What it holds.
+    pub content: Content,
+    /// Machines that may have it, as far as is known: its writer, and who has it on record.
+    pub waits_for: Vec<OriginId>,
+    /// Whether an older content of the file takes its place, as far as is known.
+    pub has_older: bool,
+    /// That older content, if the home keeps it itself and nobody has read it since: it is to be looked for before the version is
+    /// given up, and [`crate::Input::Sought`] says if it is nowhere.
+    pub instead: Option<Content>,
+}
+
+impl<S: MetaStore> Replica<S> {
+    /// Nobody who is there has contents on record: all are asked, and it is declared lost when nobody is left who may come.
+    /// Answers whether that is yet to be decided.
+    pub(crate) fn seek(&mut self, version: RecordId, missing: &Missing) -> Result<bool, StorageError> {
+        if !self.contents.seeking.by_version.contains_key(&version)
+            && self.contents.seeking.by_version.len() >= SEEKING_MAX
+        {
+            return Ok(true);
+        }
+        let now = self.now;
+        let stations = self.children.by_origin.iter().filter(|(_, child)| child.is_station && child.is_greeted());
+        let mut there: Vec<OriginId> = stations.map(|(origin, _)| *origin).collect();
+        there.extend(self.writers_below(version.origin())?);
+        let sought = self.contents.seeking.by_version.entry(version);
+        let sought = sought.or_insert_with(|| Sought { since: now, asked: BTreeSet::new(), look: Look::Ahead });
+        let (since, look) = (sought.since, sought.look);
+        let asked: Vec<OriginId> = there.into_iter().filter(|origin| sought.asked.insert(*origin)).collect();
+        for child in asked {
+            let held = HeldVersion { version, file: missing.file, content: missing.content.clone() };
+            self.children.tell(child, Down::Seek { versions: vec![held] });
+        }
+        if !self.nobody_may_come(version, missing)? || self.has_namesake(version, &missing.content)? {
+            return Ok(false);
+        }
+        if now < since + SEEK_WAIT {
+            return Ok(true);
+        }
+        if look == Look::InVain {
+            self.declare_lost(version)?;
+            return Ok(false);
+        }
+        if look == Look::Ahead
+            && let Some(sought) = self.contents.seeking.by_version.get_mut(&version)
+        {
+            sought.look = Look::UnderWay;
+            let (file, content) = (missing.file, missing.content.clone());
+            self.staged.outputs.push(Output::Seek { file, version, content });
+        }
+        Ok(true)
+    }
+
+    /// The home's driver looked for contents, and asked everybody: those of a version that is sought, or what would be shown instead.
+    pub(crate) fn end_look(&mut self, version: RecordId, content: &Content, is_here: bool) -> Result<(), StepError> {
+        if let Some(top) = content.top().filter(|_| is_here) {
+            self.handle_contents_here(&[top])?;
+        }
+        let to_read = self.previous_to_read(version, content, is_here)?;
+        if !self.contents.seeking.is_sought(version) {
+            return Ok(());
+        }
+        if let Some(Previous { file, content, .. }) = to_read {
+            self.staged.outputs.push(Output::Seek { file, version, content });
+        } else if let Some(sought) = self.contents.seeking.by_version.get_mut(&version) {
+            sought.look = Look::InVain;
+            self.note_holders_moved();
+        }
+        Ok(())
+    }
+
+    /// While a session of a machine is open, what it says under another of its numbers of contents that it wrote under this one is not its
+    /// writer's word (`note_gone`): two copies may run. When the session has ended the other is asked again.
+    pub(crate) fn ask_under_other_numbers(&mut self) -> Result<(), StorageError> {
+        for went in std::mem::take(&mut self.contents.seeking.went) {
+            let there: Vec<OriginId> = self.children.by_origin.keys().copied().filter(|other| *other != went).collect();
+            for other in there {
+                if self.children.peer_of(other).is_some() && self.speaks_for(other, went)? {
+                    self.contents.seeking.ask_again(other);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether all who may have contents said no, or are turned away for good.
+    fn nobody_may_come(&mut self, version: RecordId, missing: &Missing) -> Result<bool, StorageError> {
+        for origin in missing.everybody().chain(missing.claimed).collect::<Vec<_>>() {
+            if !self.is_turned_away(origin)? && !self.is_former_station(origin)? {
+                return Ok(false);
+            }
+        }
+        Ok(self.is_vanished(version)? || self.is_turned_away(version.origin())?)
+    }
+
+    fn is_turned_away(&mut self, origin: OriginId) -> Result<bool, StorageError> {
+        if origin == self.config.origin {
+            return Ok(true);
+        }
+        Ok(self.origin_image(origin)?.is_none_or(|image| image.admitted == Admitted::Revoked))
+    }
+
+    /// Whether a number is one that a station had before it was put back. It is there under another one, by which it says what it has.
+    fn is_former_station(&mut self, former: OriginId) -> Result<bool, StorageError> {
+        let Some(image) = self.origin_image(former)?.filter(|image| image.admitted == Admitted::Station) else {
+            return Ok(false);
+        };
+        let there = self.children.by_origin.iter().filter(|(_, child)| child.is_station && child.is_greeted());
+        let others: Vec<OriginId> = there.map(|(origin, _)| *origin).filter(|origin| *origin != former).collect();
+        for other in others {
+            if self.origin_image(other)?.is_some_and(|other| other.node == image.node) {
+                return Ok(self.children.peer_of(former).is_none());
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether a machine that may still come has the same contents on record under another name.
+    fn has_namesake(&mut self, version: RecordId, content: &Content) -> Result<bool, StorageError> {
+        let Some(top) = content.top() else { return Ok(false) };
+        if !self.contents.seeking.may_come.contains_key(&top) {
+            let two = self.two_that_may_come(top)?;
+            self.contents.seeking.may_come.insert(top, two);
+        }
+        let may_come = self.contents.seeking.may_come.get(&top);
+        Ok(may_come.is_some_and(|two| two.iter().any(|other| *other != version)))
+    }
+
+    fn two_that_may_come(&mut self, top: Top) -> Result<Vec<RecordId>, StorageError> {
+        let mut two = Vec::new();
+        for version in self.records_with(top)? {
+            if let Some(missing) = self.missing(version)?
+                && !self.nobody_may_come(version, &missing)?
+            {
+                two.push(version);
+            }
+            if two.len() == 2 {
+                break;
+            }
+        }
+        Ok(two)
+    }
+
+    /// Everybody who may wait to hear of a version that nobody has on record: who said that it is gone is on none.
+    pub(crate) fn all_who_wait(&self, version: RecordId, missing: &Missing) -> BTreeSet<OriginId> {
+        let stations = self.children.by_origin.iter().filter(|(_, child)| child.is_station);
+        stations.map(|(origin, _)| *origin).chain(missing.everybody()).chain([version.origin()]).collect()
+    }
+
+    /// Says that nobody has the bytes of a version, and puts what is left in their place.
+    fn declare_lost(&mut self, version: RecordId) -> Result<(), StorageError> {
+        let Some(missing) = self.missing(version)? else { return Ok(()) };
+        let (previous, older) = (self.previous(version)?, self.newest_older(version)?);
+        self.contents.seeking.end(version);
+        self.settle_missing(version, &missing);
+        for child in self.all_who_wait(version, &missing) {
+            self.children.tell_stable(child, version);
+        }
+        if self.lost(version)?.is_some() {
+            // It had been declared, and whoever offered it since is gone again.
+            self.keep_root(version, &missing.content);
+            return Ok(());
+        }
+        let Some(inode) = wayfs_tree::inode(&self.tx(), missing.file)? else { return Ok(()) };
+        if inode.version != missing.version || inode.is_removed() {
+            return Ok(());
+        }
+        let is_replaced = previous.is_some() || older.is_some();
+        let (instead, mtime) = match (&older, previous) {
+            (Some((older, missing)), _) => (Some(missing.content.clone()), older.mtime),
+            (None, Some(Previous { content, mtime, .. })) => (Some(content), mtime),
+            (None, None) => (None, inode.mtime),
+        };
+        tracing::error!(%version, file = %missing.file, is_replaced, "nobody has the bytes of this version: declared lost");
+        let op = Op::Lost { file: missing.file, version: missing.version, instead, mtime };
+        if self.write_op(op, inode.uid, None)? == 0 {
+            return Ok(());
+        }
+        let Ok(report) = RecordId::new(self.config.origin, self.counters.sequence) else { return Ok(()) };
+        if !is_replaced {
+            self.put_vanished(report, missing.file, missing.content.clone())?;
+        }
+        self.let_go_between(version, older.as_ref().map(|(older, _)| older.record))?;
+        if let Some((older, instead)) = older {
+            // The file shows it under the report's version, and whoever has it has it under its own.
+            let instead = Missing { version: report, ..instead };
+            self.overlay.put_raw(record_key(table::MISSING, older.record), pack(&instead));
+        }
+        self.keep_root(version, &missing.content);
+        let lost = Lost { file: missing.file, content: missing.content, report, is_replaced, mtime: inode.mtime };
+        self.overlay.put_raw(record_key(LOST, version), pack(&lost));
+        self.limit_lost()
+    }
+
+    /// The home declared versions lost: nobody below us is waited for any more, and who comes with them is heard.
+    pub(crate) fn settle_lost(&mut self) -> Result<(), StorageError> {
+        for news in std::mem::take(&mut self.contents.lost_news) {
+            let version = news.version;
+            match self.config.role {
+                Role::Home => {}
+                Role::Client => {
+                    self.take_vanished(version)?;
+                    if self.is_our_own(version) {
+                        self.put_declared(news, None)?;
+                    }
+                }
+                Role::Station => {
+                    if self.owed(version)?.is_some() {
+                        self.contents.have(version);
+                    }
+                    let missing = self.missing(version)?;
+                    if let Some(missing) = &missing {
+                        self.settle_missing(version, missing);
+                    }
+                    self.put_declared(news, missing.map(|missing| missing.content))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the home declared a version lost, and it did not turn up as far as is known here.
+    pub(crate) fn is_declared(&mut self, version: RecordId) -> Result<bool, StorageError> {
+        Ok(self.tx().get_raw(&record_key(LOST, version))?.is_some())
+    }
+
+    /// A writer says hello: before it hears how far its records have come it is asked for what was declared lost of them,
+    /// since it would let that go. A station asks it for what the home looks for, too: it may not have been here when the
+    /// home asked.
+    pub(crate) fn ask_for_lost_of(&mut self, child: OriginId) -> Result<(), StorageError> {
+        let mut all: Vec<HeldVersion> = Vec::new();
+        if self.config.role == Role::Station {
+            all.extend(self.contents.sought.values().cloned());
+        }
+        self.each(&[LOST], &[LOST + 1], |key, value| {
+            let (version, lost): (_, Lost) = (parse_record_key(key)?, unpack(value)?);
+            all.push(HeldVersion { version, file: lost.file, content: lost.content });
+            Ok(())
+        })?;
+        let Some(node) = self.origin_image(child)?.map(|image| image.node) else { return Ok(()) };
+        let mut own: BTreeMap<OriginId, bool> = BTreeMap::new();
+        let mut versions = Vec::new();
+        for held in all {
+            let origin = held.version.origin();
+            let is_own = match own.get(&origin) {
+                Some(is_own) => *is_own,
+                None => self.origin_image(origin)?.is_some_and(|image| image.node == node),
+            };
+            own.insert(origin, is_own);
+            if is_own {
+                versions.push(held);
+            }
+        }
+        for part in versions.chunks(SEEK_PER_MESSAGE) {
+            self.children.tell(child, Down::Seek { versions: part.to_vec() });
+        }
+        Ok(())
+    }
+
+    /// There is a report of a loss.
+    pub(crate) fn announce_loss(&mut self, id: RecordId, report: &Conflict) {
+        let (file, version) = (report.file, report.record);
+        self.totals.lost += 1;
+        self.contents.lost_news.push(LossNews::of(id, report));
+        self.outputs.push_back(Output::Lost { version, file, shows_older: !report.is_bare_loss() });
+    }
+
+    fn keep_root(&mut self, version: RecordId, content: &Content) {
+        if let Some(root) = content.root() {
+            self.overlay.put_raw(root_key(&root, version), Vec::new());
+        }
+    }
+
+    pub(crate) fn lost(&mut self, version: RecordId) -> Result<Option<Lost>, StorageError> {
+        self.tx().get_raw(&record_key(LOST, version))?.map(|bytes| unpack(&bytes)).transpose()
+    }
+
+    pub(crate) fn limit_lost(&mut self) -> Result<(), StorageError> {
+        let rows = self.tx().scan_raw(&[LOST], &[LOST + 1], LOST_MAX + 1)?;
+        if rows.len() > LOST_MAX
+            && let Some((key, value)) = rows.into_iter().next()
+        {
+            let (version, lost): (_, Lost) = (parse_record_key(&key)?, unpack(&value)?);
+            self.forget_lost(version, &lost);
+        }
+        Ok(())
+    }
+
+    fn forget_lost(&mut self, version: RecordId, lost: &Lost) {
+        self.overlay.delete_raw(record_key(LOST, version));
+        if let Some(root) = lost.content.root() {
+            self.overlay.delete_raw(root_key(&root, version));
+        }
+    }
+
+    /// A child has contents that were declared lost: they are wanted. Answers whether that is so.
+    pub(crate) fn is_revived(
+        &mut self,
+        version: RecordId,
+        child: OriginId,
+        is_holder: bool,
+    ) -> Result<bool, StorageError> {
+        if self.config.role != Role::Home {
+            return Ok(false);
+        }
+        let Some(lost) = self.lost(version)? else { return Ok(false) };
+        let mut missing =
+            self.missing(version)?.unwrap_or_else(|| Missing::of(lost.file, version, lost.content.clone()));
+        if self.missing(version)?.is_none() {
+            self.staged.totals.missing += 1;
+            self.staged.totals.missing_bytes += size_of(&lost.content);
+            self.keep_root(version, &lost.content);
+            self.contents.note_row(table::MISSING, version);
+        }
+        let is_client = self.children.by_origin.get(&child).is_some_and(|row| !row.is_station);
+        if is_holder && is_client {
+            self.overlay.put_raw(record_key(AWAITED, version), Vec::new());
+            self.contents.note_awaited(version);
+            self.staged.marks.insert(version.origin());
+        }
+        let row = if is_holder { &mut missing.holders } else { &mut missing.spares };
+        if !row.contains(&child) && row.len() < HOLDERS_MAX {
+            row.push(child);
+        }
+        self.overlay.put_raw(record_key(table::MISSING, version), pack(&missing));
+        self.children.tell(child, Down::Want { versions: vec![version] });
+        Ok(true)
+    }
+
+    /// Bytes that were declared lost are here: the file shows them again, or they come beside what stands there now.
+    pub(crate) fn take_back(&mut self, version: RecordId) -> Result<(), StorageError> {
+        let Some(lost) = self.lost(version)? else { return Ok(()) };
+        tracing::warn!(%version, file = %lost.file, "bytes that were declared lost turned up");
+        self.forget_lost(version, &lost);
+        self.overlay.delete_raw(record_key(VANISHED, lost.report));
+        // Whatever the file shows by now, this is not lost any more.
+        self.take_back_report(lost.report)?;
+        let Some(inode) = wayfs_tree::inode(&self.tx(), lost.file)?.filter(|inode| !inode.is_removed()) else {
+            return Ok(());
+        };
+        let is_shown = inode.version == lost.report;
+        if is_shown && !lost.is_replaced {
+            return Ok(());
+        }
+        let base = if is_shown { lost.report } else { version };
+        let op = Op::Store { file: lost.file, base, content: lost.content, mtime: lost.mtime };
+        self.write_op(op, inode.uid, None)?;
+        Ok(())
+    }
+
+    fn take_back_report(&mut self, report: RecordId) -> Result<(), StorageError> {
+        let key = Key::Conflict(report);
+        let known = wayfs_tree::View::image(&self.tx(), &key)?;
+        if matches!(known, Some(Image::Conflict(report)) if report.is_loss()) {
+            self.put_image(key, None)?;
+        }
+        Ok(())
+    }
+
+    /// What is lost of the file that shows this version, if anything is, as far as this replica was told.
+    ///
+    /// # Errors
+    /// [`StorageError`] if it cannot be read.
+    pub fn lost_of(&self, file: FileId, version: RecordId) -> Result<Option<LostContent>, StorageError> {
+        let key = Key::Conflict(version);
+        if let Some(Image::Conflict(report)) = self.image(&key)?
+            && report.is_loss()
+        {
+            let path = self.path_of(file)?;
+            let shows_older = !report.is_bare_loss();
+            let (lost, since) = (report.record, report.time);
+            return Ok(Some(LostContent { version: lost, file, path, report: Some(version), since, shows_older }));
+        }
+        if self.config.role != Role::Client {
+            return Ok(None);
+        }
+        let Some(bytes) = self.store.get(&record_key(VANISHED, version))? else { return Ok(None) };
+        let path = self.path_of(file)?;
+        let since = unpack::<Vanished>(&bytes)?.at;
+        Ok(Some(LostContent { version, file, path, report: None, since, shows_older: false }))
+    }
+
+    /// Versions whose bytes nobody has, at most so many of each sort: those that the home has not decided upon first.
+    ///
+    /// # Errors
+    /// [`StorageError`] if they cannot be read.
+    pub fn lost_contents(&self, limit: usize) -> Result<Vec<LostContent>, StorageError> {
+        let mut lost = Vec::new();
+        if self.config.role == Role::Client {
+            for (key, value) in self.store.scan(&[VANISHED], &[VANISHED + 1], limit)? {
+                let (version, Vanished { file, at, .. }) = (parse_record_key(&key)?, unpack(&value)?);
+                let path = self.path_of(file)?;
+                lost.push(LostContent { version, file, path, report: None, since: at, shows_older: false });
+            }
+        }
+        let (from, until) = kind_range(table::VIEW, KeyKind::Conflict);
+        self.each(&from, &until, |key, value| {
+            if let (Key::Conflict(id), Image::Conflict(report)) = (parse_image_key(key)?, unpack_view(value)?.image)
+                && report.is_loss()
+                && lost.len() < limit
+            {
+                lost.push(LostContent {
+                    version: report.record,
+                    file: report.file,
+                    path: self.path_of(report.file)?,
+                    report: Some(id),
+                    since: report.time,
+                    shows_older: !report.is_bare_loss(),
+                });
+            }
+            Ok(())
+        })?;
+        Ok(lost)
+    }
+
+    /// Contents that nobody who is there has, and machines that may have them: what waits until they come.
+    ///
+    /// # Errors
+    /// [`StorageError`] if they cannot be read.
+    pub fn contents_away(&self, limit: usize) -> Result<Vec<GivenUp>, StorageError> {
+        let mut away = Vec::new();
+        self.each(&[table::MISSING], &[table::MISSING + 1], |key, value| {
+            let (version, missing): (_, Missing) = (parse_record_key(key)?, unpack(value)?);
+            let mut all: Vec<OriginId> = missing.everybody().chain([version.origin()]).collect();
+            all.sort_unstable();
+            all.dedup();
+            if away.len() < limit && all.iter().all(|origin| self.children.peer_of(*origin).is_none()) {
+                let (has_older, instead) = self.shown_instead(version)?;
+                away.push(GivenUp {
+                    version,
+                    file: missing.file,
+                    path: self.path_of(missing.file)?,
+                    content: missing.content,
+                    waits_for: all,
+                    has_older,
+                    instead,
+                });
+            }
+            Ok(())
+        })?;
+        Ok(away)
+    }
+
+    /// Somebody who runs the volume gives up what waits for machines that are away. `versions`: only these, for which
+    /// everybody who is there was asked in vain, and for what would be shown instead ([`GivenUp::instead`]). Answers what is declared lost by it, at most 65,536 versions.
+    ///
+    /// # Errors
+    /// [`GrantError::NotHome`], or the store failed.
+    pub fn accept_loss(
+        &mut self,
+        now: Time,
+        wall: WallTime,
+        versions: &BTreeSet<RecordId>,
+    ) -> Result<Vec<GivenUp>, GrantError> {
+        if self.config.role != Role::Home {
+            return Err(GrantError::NotHome);
+        }
+        self.now = self.now.max(now);
+        self.wall = wall;
+        let mut given_up = self.contents_away(LOST_MAX)?;
+        given_up.retain(|away| versions.contains(&away.version));
+        for away in &given_up {
+            if let Err(error) = self.declare_lost(away.version) {
+                self.abandon();
+                return Err(error.into());
+            }
+        }
+        self.finish_admission()?;
+        Ok(given_up)
+    }
+}
+
+/// Whether contents wait for one of these; `None`: for anybody.
+pub fn is_waiting_for(away: &GivenUp, of: Option<&[OriginId]>) -> bool {
+    of.is_none_or(|of| away.waits_for.iter().any(|origin| of.contains(origin)))
+}

@@ -1,0 +1,177 @@
+//! Contents that the home names and a station may have without knowing it.
+//!
+//! A client pushes contents to a station that may not have heard of their record
+//! yet, since it cannot reach the home. A crash of the station forgets that they
+//! were announced. Then the home names them, and if their writer is gone by then,
+//! nobody tells the station that it is the only one who has them. So it looks:
+//! once for the contents of each version that the parent names and that is new
+//! here, unless the home is known to have them.
+//!
+//! ```text
+//!   image from the parent ──▶ Output::LookHere ──▶ driver reads its chunk store
+//!                             Input::LookedHere ◀──
+//!                                  │ all of it is here: owed, and told to the home
+//! ```
+//!
+//! What is being looked for counts as at this station only. What was named while
+//! too much was under way, or before a restart, is found again by the numbers of
+//! changes: up to [`Named::through`] nothing is left to look for.
+
+use crate::api::{Output, Role};
+use crate::replica::Replica;
+use crate::state::tables::{number_key, pack, parse_change, table, unpack};
+use std::collections::BTreeMap;
+use wayfs_types::{Content, FileId, Image, Inode, Key, MetaStore, RecordId, StorageError};
+use wayfs_wire::KeyImage;
+
+/// Row of the change up to which everything was looked for; absent: from the first on it is to be.
+const LOOKED: &[u8] = &[table::META, b'h'];
+/// Most looks under way.
+const LOOKS_MAX: usize = 256;
+/// Rows of the index of changes that are gone through in one step.
+const PAGE: usize = 256;
+/// The row may lag behind so many changes: they are gone through once more after a restart.
+const LAG_MAX: u64 = 4096;
+
+/// Which contents are looked for.
+#[derive(Debug, Default)]
+pub(crate) struct Named {
+    /// Up to this change nothing is left to look for.
+    through: u64,
+    /// What the row says of that.
+    written: u64,
+    /// Not all that came since was looked at.
+    is_behind: bool,
+    under_way: BTreeMap<RecordId, (FileId, Content)>,
+}
+
+impl Named {
+    /// Versions that are being looked for, and their bytes.
+    pub(crate) fn under_way(&self) -> (u64, u64) {
+        let bytes = self.under_way.values().map(|(_, content)| content.size()).fold(0, u64::saturating_add);
+        (self.under_way.len() as u64, bytes)
+    }
+
+    fn has_room(&self) -> bool {
+        self.under_way.len() < LOOKS_MAX
+    }
+
+    /// What an input did was dropped, and orders to look with it: what the row does not vouch for is gone through again.
+    pub(crate) fn abandon(&mut self) {
+        *self = Self { through: self.written, written: self.written, is_behind: true, under_way: BTreeMap::new() };
+    }
+}
+
+impl<S: MetaStore> Replica<S> {
+    /// A restart forgot what was looked for last.
+    pub(crate) fn read_named(&mut self) -> Result<(), StorageError> {
+        let through = self.store.get(LOOKED)?.map(|bytes| unpack::<u64>(&bytes)).transpose()?.unwrap_or(0);
+        self.contents.named.written = through;
+        self.contents.named.abandon();
+        Ok(())
+    }
+
+    /// The parent names versions. What was announced is owed from here on, whether their writer comes to account for them or not; it
+    /// stays announced, for a writer that does so after the home said that it has them. The rest is looked for.
+    pub(crate) fn look_at_named(&mut self, cut: &[KeyImage]) -> Result<(), StorageError> {
+        if self.config.role != Role::Station {
+            return Ok(());
+        }
+        for pair in cut {
+            let (Key::Inode(file), Some(Image::Inode(inode))) = (&pair.key, &pair.image) else { continue };
+            if self.contents.announced.has(&inode.content) && self.missing(inode.version)?.is_none() {
+                self.owe(inode.version, *file, inode.content.clone())?;
+            } else if inode.content.root().is_some() && !self.shows(*file, inode)? {
+                self.look_here(*file, inode)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on with what was not looked at yet.
+    pub(crate) fn look_at_rest(&mut self) -> Result<(), StorageError> {
+        // In the first catch-up, and while the home writes again what it lost, it is not known yet what it has.
+        if self.config.role != Role::Station || !self.counters.synced || self.counters.rescues {
+            return Ok(());
+        }
+        if self.contents.named.is_behind && self.contents.named.has_room() {
+            self.look_at_page()?;
+        }
+        let (named, change) = (&mut self.contents.named, self.counters.change.0);
+        if named.is_behind || !named.under_way.is_empty() {
+            return Ok(());
+        }
+        named.through = change;
+        if change >= named.written + LAG_MAX {
+            named.written = change;
+            self.overlay.put_raw(LOOKED.to_vec(), pack(&change));
+        }
+        Ok(())
+    }
+
+    fn look_at_page(&mut self) -> Result<(), StorageError> {
+        let from = number_key(table::CHANGE, self.contents.named.through + 1);
+        let pairs = self.store.scan(&from, &number_key(table::CHANGE, u64::MAX), PAGE)?;
+        self.contents.named.is_behind = pairs.len() == PAGE;
+        self.more_work |= self.contents.named.is_behind;
+        for pair in &pairs {
+            let (number, key) = parse_change(pair)?;
+            if let Key::Inode(file) = key
+                && let Some(inode) = self.inode(file)?.filter(|inode| inode.content.root().is_some())
+            {
+                self.look_here(file, &inode)?;
+            }
+            if !self.contents.named.has_room() {
+                // The last one may not have found any.
+                self.contents.named.is_behind = true;
+                return Ok(());
+            }
+            self.contents.named.through = number;
+        }
+        Ok(())
+    }
+
+    /// Has the driver look for the contents of a version, unless it is known who has them.
+    fn look_here(&mut self, file: FileId, inode: &Inode) -> Result<(), StorageError> {
+        let version = inode.version;
+        let is_known = self.contents.named.under_way.contains_key(&version)
+            || self.stable_alone(version).is_some()
+            || self.marks(version.origin())?.stable >= version.sequence()
+            || self.owed(version)?.is_some()
+            || self.missing(version)?.is_some();
+        if is_known {
+            return Ok(());
+        }
+        if !self.contents.named.has_room() {
+            self.contents.named.is_behind = true;
+            return Ok(());
+        }
+        let content = inode.content.clone();
+        self.contents.named.under_way.insert(version, (file, content.clone()));
+        self.staged.outputs.push(Output::LookHere { file, version, content });
+        Ok(())
+    }
+
+    fn shows(&mut self, file: FileId, named: &Inode) -> Result<bool, StorageError> {
+        let shown = wayfs_tree::inode(&self.tx(), file)?;
+        Ok(shown.is_some_and(|shown| shown.version == named.version && shown.content == named.content))
+    }
+
+    /// [`crate::Input::LookedHere`].
+    pub(crate) fn handle_looked_here(&mut self, here: &[RecordId], not_here: &[RecordId]) -> Result<(), StorageError> {
+        for version in not_here {
+            self.contents.named.under_way.remove(version);
+        }
+        for version in here {
+            let Some((file, content)) = self.contents.named.under_way.remove(version) else { continue };
+            if self.stable_alone(*version).is_some() {
+                continue;
+            }
+            if let Some(missing) = self.missing(*version)? {
+                self.settle_missing(*version, &missing);
+            }
+            self.owe(*version, file, content)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,306 @@
+//! Contents on their way to the parent: which it wants, which are due, which it is told of.
+
+use crate::api::{Output, Role};
+use crate::contents::Owed;
+use crate::replica::Replica;
+use crate::state::tables::{origin_range, parse_record_key, record_key, table, unpack};
+use std::collections::BTreeMap;
+use wayfs_types::{FileId, MetaStore, OriginId, RecordId, StorageError};
+use wayfs_wire::{Down, Up};
+
+/// Most versions in one message.
+const VERSIONS_PER_MESSAGE: usize = 4096;
+/// Times that more of what is wanted is looked at in one step.
+const LOOKS_MAX: usize = 4;
+
+impl<S: MetaStore> Replica<S> {
+    pub(crate) fn handle_pushed(&mut self, versions: &[RecordId]) -> Result<(), StorageError> {
+        for version in versions {
+            if self.contents.pushing.remove(version) {
+                self.contents.pushed.insert(*version);
+            }
+            self.lend_what_was_sought(*version)?;
+        }
+        let is_former = |version: &RecordId| version.origin() != self.config.origin;
+        if versions.iter().any(is_former) { self.ask_about_former() } else { Ok(()) }
+    }
+
+    /// [`crate::Input::Propagate`]: a policy, or someone who waits, wants a version at our parent.
+    pub(crate) fn handle_propagate(&mut self, version: RecordId) {
+        match self.config.role {
+            Role::Home => self.want_from_children(&[version]),
+            Role::Station | Role::Client => {
+                self.contents.wanted.insert(version);
+            }
+        }
+    }
+
+    /// A child, or our own user, waits until an origin's records are stable.
+    pub(crate) fn handle_want(&mut self, origin: OriginId, through: u64) -> Result<(), StorageError> {
+        if self.config.role != Role::Client {
+            // A client pushes all that it owes as it is.
+            self.want_of(origin, through)?;
+        }
+        if self.config.role != Role::Home {
+            let known = self.contents.wanted_through.entry(origin).or_insert(0);
+            *known = (*known).max(through);
+        }
+        Ok(())
+    }
+
+    /// A server's half.
+    fn want_of(&mut self, origin: OriginId, through: u64) -> Result<(), StorageError> {
+        // A home lacks nothing of whom it does not know. A station may owe what a home that was put back has forgotten.
+        if self.config.role == Role::Home && self.origin_image(origin)?.is_none() {
+            return Ok(());
+        }
+        let (from, known) = self.contents.wants.entry(origin).or_default();
+        (*from, *known) = (0, through.max(*known));
+        self.look_at_wants().map(|_| ())
+    }
+
+    /// Looks at some of what is wanted. Answers whether there was anything to look at: an origin may have more than one step is to hold up.
+    pub(crate) fn look_at_wants(&mut self) -> Result<bool, StorageError> {
+        let Some((&origin, &(from, through))) = self.contents.wants.first_key_value() else { return Ok(false) };
+        let (is_home, most) = (self.config.role == Role::Home, self.config.wants_max);
+        let of = if is_home { table::MISSING } else { table::OWED };
+        let (first, _) = origin_range(of, origin, from);
+        let (until, _) = origin_range(of, origin, through.saturating_add(1).min(RecordId::SEQUENCE_MAX));
+        let pairs = self.tx().scan_raw(&first, &until, most)?;
+        let versions = pairs.iter().map(|(key, _)| parse_record_key(key)).collect::<Result<Vec<_>, _>>()?;
+        match versions.last().filter(|_| versions.len() == most) {
+            Some(last) => self.contents.wants.insert(origin, (last.sequence() + 1, through)),
+            None => self.contents.wants.remove(&origin),
+        };
+        if is_home {
+            self.want_from_children(&versions);
+        } else {
+            self.contents.wanted.extend(versions);
+        }
+        Ok(true)
+    }
+
+    /// In a new session the parent is told again who waits below us, be it that it heard nothing of it in the last: it is
+    /// to bring the contents home, and tells only those who asked how far an origin has come. It is asked as well whether all is there
+    /// that it told to be stable: it may have been put back to a copy that lacks nothing but contents.
+    pub(crate) fn retell_wants(&mut self) -> Result<(), StorageError> {
+        for (origin, through) in std::mem::take(&mut self.contents.wanted_through) {
+            if self.marks(origin)?.stable < through {
+                self.contents.wanted_through.insert(origin, through);
+            }
+        }
+        let mut wants = self.contents.wanted_through.clone();
+        for origin in self.marked()? {
+            let stable = self.marks(origin)?.stable;
+            let through = wants.entry(origin).or_insert(0);
+            *through = stable.max(*through);
+        }
+        for (origin, through) in wants {
+            self.tell_parent(Up::Want { origin, through });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn want_from_children(&mut self, versions: &[RecordId]) {
+        let mut by_child: BTreeMap<OriginId, Vec<RecordId>> = BTreeMap::new();
+        for version in versions {
+            if let Ok(Some(missing)) = self.missing(*version) {
+                for holder in missing.everybody() {
+                    by_child.entry(holder).or_default().push(*version);
+                }
+            }
+        }
+        for (child, versions) in by_child {
+            for part in versions.chunks(VERSIONS_PER_MESSAGE) {
+                self.children.tell(child, Down::Want { versions: part.to_vec() });
+            }
+        }
+    }
+
+    /// The parent wants contents that we have.
+    pub(crate) fn handle_wanted(&mut self, versions: Vec<RecordId>) -> Result<(), StorageError> {
+        if self.config.role == Role::Station {
+            // What is below us has to come here first.
+            self.want_from_children(&versions);
+            self.contents.called.extend(&versions);
+        }
+        for version in versions {
+            let is_ours = self.owed(version)?.is_some() || self.lent(version)?.is_some();
+            if self.config.role == Role::Client && !is_ours {
+                // We were put back to before we wrote it: somebody else is to be asked.
+                let writer = self.is_vanished(version)?;
+                self.contents.gone.insert(version, writer);
+            } else {
+                self.contents.wanted.insert(version);
+            }
+        }
+        Ok(())
+    }
+
+    /// Pushes what is to be pushed, and tells the parent what we have.
+    pub(crate) fn pump_contents(&mut self) -> Result<(), StorageError> {
+        // A home that was put back has forgotten records whose contents go by another name when its state was taken over.
+        if !self.counters.rescues {
+            self.tell_haves();
+            self.tell_spares()?;
+        }
+        let due = match self.config.role {
+            Role::Home => return Ok(()),
+            Role::Station => self.due_of_wanted()?,
+            Role::Client => {
+                let mut due = self.owed_due()?;
+                due.extend(self.lent_due()?);
+                let room = self.config.pushes_max.saturating_sub(self.contents.pushing.len() + due.len());
+                due.extend(self.former_due(room)?);
+                due
+            }
+        };
+        for (version, owed) in due {
+            self.contents.pushing.insert(version);
+            self.outputs.push_back(Output::Push { file: owed.file, version, content: owed.content });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn tell_haves(&mut self) {
+        if self.config.role != Role::Station || self.contents.haves.is_empty() || self.ticket > self.stored {
+            self.sync_wanted |= !self.contents.haves.is_empty();
+            return;
+        }
+        let versions: Vec<RecordId> = std::mem::take(&mut self.contents.haves).into_iter().collect();
+        for part in versions.chunks(VERSIONS_PER_MESSAGE) {
+            self.tell_parent(Up::Have { versions: part.to_vec() });
+        }
+    }
+
+    /// In a new session everything that we hold is told again: what the home has by now it answers as stable.
+    pub(crate) fn retell_haves(&mut self) -> Result<(), StorageError> {
+        let mut owed = Vec::new();
+        self.each(&[table::OWED], &[table::OWED + 1], |key, _| {
+            owed.push(parse_record_key(key)?);
+            Ok(())
+        })?;
+        self.contents.haves.extend(owed);
+        Ok(())
+    }
+
+    /// What we lent to another parent and this one wants.
+    fn lent_due(&mut self) -> Result<Vec<(RecordId, Owed)>, StorageError> {
+        let room = self.config.pushes_max.saturating_sub(self.contents.pushing.len());
+        let known =
+            |version: &&RecordId| !self.contents.pushing.contains(version) && !self.contents.pushed.contains(version);
+        let candidates: Vec<RecordId> = self.contents.wanted.iter().filter(known).take(room).copied().collect();
+        let mut due = Vec::new();
+        for version in candidates {
+            match self.lent(version)? {
+                Some(lent) => due.push((version, Owed { file: lent.file, content: lent.content })),
+                // What nobody has of us is pushed without being asked for.
+                None => {
+                    self.contents.wanted.remove(&version);
+                }
+            }
+        }
+        Ok(due)
+    }
+
+    /// What is due of what is wanted. Where that leaves room, more is looked at.
+    fn due_of_wanted(&mut self) -> Result<Vec<(RecordId, Owed)>, StorageError> {
+        let mut due = self.wanted_due()?;
+        let room = self.config.pushes_max.saturating_sub(self.contents.pushing.len());
+        for _ in 0..LOOKS_MAX {
+            if due.len() >= room || !self.look_at_wants()? {
+                return Ok(due);
+            }
+            due = self.wanted_due()?;
+        }
+        self.more_work |= due.len() < room && !self.contents.wants.is_empty();
+        Ok(due)
+    }
+
+    fn wanted_due(&mut self) -> Result<Vec<(RecordId, Owed)>, StorageError> {
+        let room = self.config.pushes_max.saturating_sub(self.contents.pushing.len());
+        let candidates: Vec<RecordId> = self
+            .contents
+            .wanted
+            .iter()
+            .filter(|version| !self.contents.pushing.contains(version) && !self.contents.pushed.contains(version))
+            .filter(|version| !self.contents.cancelled.contains(version) && self.is_sent(**version))
+            .take(room)
+            .copied()
+            .collect();
+        let mut due = Vec::new();
+        for version in candidates {
+            match self.tx().get_raw(&record_key(table::OWED, version))? {
+                Some(bytes) => {
+                    let owed: Owed = unpack(&bytes)?;
+                    // Of a removed file nobody needs them any more: the home says so when it has the removal. (What became one
+                    // with an equal file is there.)
+                    let is_gone = self.is_gone(owed.file)? && self.is_gone(FileId::made_by(version))?;
+                    if is_gone && !self.contents.called.contains(&version) {
+                        self.contents.wanted.remove(&version);
+                    } else {
+                        due.push((version, owed));
+                    }
+                }
+                None if self.missing(version)?.is_none() => {
+                    self.contents.wanted.remove(&version);
+                    if self.contents.called.remove(&version) {
+                        // The home has us on record for what we know by another name, or not any more: it is to ask others.
+                        self.contents.gone.insert(version, false);
+                    }
+                }
+                None => {}
+            }
+        }
+        Ok(due)
+    }
+
+    /// Whether nobody needs what a file holds. A version that became a copy has its record's number for its file, and may be shown there
+    /// while the file into which it was stored is removed.
+    fn is_gone(&self, file: FileId) -> Result<bool, StorageError> {
+        Ok(self.inode_meant(file)?.is_none_or(|inode| inode.is_removed()))
+    }
+
+    /// Contents do not overtake their record, which may yet be cancelled.
+    pub(crate) fn is_sent(&self, version: RecordId) -> bool {
+        let sent = self.upstream.as_ref().map_or(0, |upstream| upstream.position);
+        self.log.position_of(version).is_none_or(|position| position <= sent)
+    }
+
+    pub(crate) fn owed_due(&mut self) -> Result<Vec<(RecordId, Owed)>, StorageError> {
+        let durable = self.own_durable();
+        let room = self.config.pushes_max.saturating_sub(self.contents.pushing.len());
+        if room == 0 || self.contents.push_cursor >= durable || self.totals.owed == 0 {
+            return Ok(Vec::new());
+        }
+        let origin = self.config.origin;
+        let (until, _) = origin_range(table::OWED, origin, durable + 1);
+        let mut due = Vec::new();
+        while due.len() < room {
+            let (from, _) = origin_range(table::OWED, origin, self.contents.push_cursor + 1);
+            let rows = self.tx().scan_raw(&from, &until, room)?;
+            let is_end = rows.len() < room;
+            for (key, value) in rows {
+                let version = parse_record_key(&key)?;
+                if due.len() == room {
+                    break;
+                }
+                self.contents.push_cursor = version.sequence();
+                if !self.contents.pushing.contains(&version) && !self.contents.pushed.contains(&version) {
+                    due.push((version, unpack(&value)?));
+                }
+            }
+            // What did not fit is looked for again from the last that did.
+            if is_end && due.len() < room {
+                self.contents.push_cursor = durable;
+                break;
+            }
+        }
+        Ok(due)
+    }
+
+    /// Whether nothing is left to push.
+    pub(crate) fn pushes_done(&self) -> bool {
+        self.contents.pushing.is_empty() && self.contents.haves.is_empty()
+    }
+}

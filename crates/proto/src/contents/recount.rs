@@ -1,0 +1,95 @@
+//! What a client wrote and its home may have lost after it had called it stable.
+//!
+//! The client answers for contents until they are stable. A home that was put back to an older copy may have the record and not
+//! the contents. Then the client counts them again, and offers what it still has, as soon as it hears of the home: nobody else may
+//! be left who has them, and its account says what the home lacks.
+//!
+//! ```text
+//!   what was stable is not any more ──▶ noted ──home heard──▶ the view, page by page: Seek ──here──▶ lent again
+//!                                                                                        └─gone──▶ told
+//! ```
+//!
+//! What the home has after all it says when it is offered, and the client lets go again.
+
+use crate::api::Role;
+use crate::replica::{PAGE, Replica};
+use crate::state::tables::{KeyKind, kind_range, parse_image_key, table, unpack_view};
+use crate::upstream::UplinkState;
+use std::collections::BTreeSet;
+use wayfs_types::{FileId, Image, Inode, Key, MetaStore, OriginId, StorageError, Time};
+
+/// Row of a client that is to look; absent: it is not.
+const RECOUNT: &[u8] = &[table::META, b's'];
+/// Former origins of which is looked for contents: the latest.
+const FORMER_MAX: usize = 64;
+
+impl<S: MetaStore> Replica<S> {
+    pub(crate) fn read_recount(&mut self) -> Result<(), StorageError> {
+        self.recount = self.store.get(RECOUNT)?.map(|_| kind_range(table::VIEW, KeyKind::Inode).0);
+        Ok(())
+    }
+
+    /// The home has less than it had told to be stable: what it lacks of ours is looked for when it is heard.
+    pub(crate) fn note_recount(&mut self) {
+        if self.config.role == Role::Client {
+            self.recount = Some(kind_range(table::VIEW, KeyKind::Inode).0);
+            self.overlay.put_raw(RECOUNT.to_vec(), Vec::new());
+        }
+    }
+
+    /// When to go on looking.
+    pub(crate) fn recount_timeout(&self) -> Option<Time> {
+        (self.recount.is_some() && self.may_recount()).then_some(self.now)
+    }
+
+    /// Whether it is yet to be seen what the home lacks of what this machine wrote under origins that it had before: of these no
+    /// mark tells. What the driver has looked for in vain its home is told.
+    pub(crate) fn is_recounting(&self) -> bool {
+        let is_looking = self.recount.is_some() || !self.contents.looks.is_empty();
+        self.config.role == Role::Client && self.fork.has_former && is_looking
+    }
+
+    /// Whether what the parent calls stable is the word of the home of today, and whose our records are is settled.
+    fn may_recount(&self) -> bool {
+        let is_forked = self.upstream.as_ref().is_none_or(|upstream| upstream.state == UplinkState::Forked);
+        self.is_trusted() && !is_forked && self.is_home_reachable(self.now) == Some(true)
+    }
+
+    /// Goes on looking: one page of the view.
+    pub(crate) fn recount_own(&mut self) -> Result<(), StorageError> {
+        if !self.may_recount() {
+            return Ok(());
+        }
+        let Some(from) = self.recount.take() else { return Ok(()) };
+        let former: BTreeSet<OriginId> = self.former_origins(FORMER_MAX)?.into_iter().collect();
+        let rows = self.tx().scan_raw(&from, &kind_range(table::VIEW, KeyKind::Inode).1, PAGE)?;
+        let next = rows.last().filter(|_| rows.len() == PAGE).map(|(last, _)| [last.as_slice(), &[0]].concat());
+        for (key, value) in rows {
+            if let (Key::Inode(file), Image::Inode(inode)) = (parse_image_key(&key)?, unpack_view(&value)?.image) {
+                self.seek_own(file, &inode, &former)?;
+            }
+        }
+        if next.is_none() {
+            self.overlay.delete_raw(RECOUNT.to_vec());
+            self.levels_moved = true;
+        }
+        self.recount = next;
+        Ok(())
+    }
+
+    /// Looks for contents that we wrote, that are not called stable, and for which nothing says that we answer.
+    fn seek_own(&mut self, file: FileId, inode: &Inode, former: &BTreeSet<OriginId>) -> Result<(), StorageError> {
+        let (version, content) = (inode.version, &inode.content);
+        let is_own = version.origin() == self.config.origin;
+        let is_ours = is_own || former.contains(&version.origin()) && !self.was_written_again(version);
+        if content.root().is_none() || inode.is_removed() || !is_ours {
+            return Ok(());
+        }
+        let is_stable = is_own && version.sequence() <= self.marks(version.origin())?.stable;
+        if is_stable || self.owed(version)?.is_some() || self.lent(version)?.is_some() || self.is_vanished(version)? {
+            return Ok(());
+        }
+        self.look(file, version, content.clone());
+        Ok(())
+    }
+}

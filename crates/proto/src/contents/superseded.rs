@@ -1,0 +1,96 @@
+//! Contents that no view of the future can show: the home drops its claim on them, and says so to who keeps them.
+//!
+//! What left the view in one step of the home is let go with the next one. A version that was written over stays while the bytes that
+//! took its place are at no server (`contents/previous.rs`).
+
+use crate::contents::Missing;
+use crate::replica::Replica;
+use crate::state::tables::{parse_record_key, table, unpack};
+use wayfs_types::{Content, FileId, MetaStore, RecordId, StorageError, Top};
+
+/// A version that left the view of the home.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Superseded {
+    version: RecordId,
+    top: Top,
+    /// The version that stands there now, if its contents come apart.
+    by: Option<RecordId>,
+}
+
+impl Superseded {
+    /// `None`: its content was no tree, so nobody waits for it.
+    pub(crate) fn new(version: RecordId, content: &Content, by: Option<RecordId>) -> Option<Self> {
+        Some(Self { version, top: content.top()?, by })
+    }
+}
+
+impl<S: MetaStore> Replica<S> {
+    /// Versions whose file was removed or overwritten with the very batch that brought them never stood in the view, so
+    /// nobody sees them leave it.
+    pub(crate) fn supersede_unseen(&mut self, noted: Vec<(FileId, RecordId, Top)>) {
+        for (file, version, top) in noted {
+            let Ok(inode) = self.inode(file) else { continue };
+            let shown = inode.filter(|inode| !inode.is_removed());
+            if shown.as_ref().is_some_and(|inode| inode.version == version) {
+                continue;
+            }
+            let by = shown.filter(|inode| inode.content.root().is_some()).map(|inode| inode.version);
+            self.contents.superseded.push(Superseded { version, top, by });
+        }
+    }
+
+    /// A home that is opened: what left the view in the last batches before a crash may have been let go in those that were lost.
+    /// (What was declared lost, and what came before its record, is in no view either, and is waited for.)
+    pub(crate) fn supersede_unshown(&mut self) -> Result<(), StorageError> {
+        let mut waiting: Vec<(RecordId, Missing)> = Vec::new();
+        self.each(&[table::MISSING], &[table::MISSING + 1], |key, value| {
+            let (record, missing) = (parse_record_key(key)?, unpack::<Missing>(value)?);
+            if !self.is_shown(missing.file, missing.version)? {
+                waiting.push((record, missing));
+            }
+            Ok(())
+        })?;
+        for (record, missing) in waiting {
+            if self.has_record(record)? && self.lost(record)?.is_none() {
+                let noted = missing.content.top().map(|top| (missing.file, missing.version, top));
+                self.supersede_unseen(noted.into_iter().collect());
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a file shows a version, or the copy that was made of this does.
+    fn is_shown(&self, file: FileId, version: RecordId) -> Result<bool, StorageError> {
+        for file in [file, FileId::made_by(version)] {
+            let inode = self.inode(file)?;
+            if inode.is_some_and(|inode| inode.version == version && !inode.is_removed()) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The home drops its claim on contents that no view of the future can show.
+    pub(crate) fn release_superseded(&mut self) -> Result<(), StorageError> {
+        while let Some(superseded) = self.contents.superseded.pop() {
+            for record in self.records_with(superseded.top)? {
+                let Some(missing) = self.missing(record)? else { continue };
+                if missing.version != superseded.version || self.is_kept(superseded, record)? {
+                    continue;
+                }
+                self.settle_missing(record, &missing);
+                self.tell_who_waits(record, &missing);
+                self.let_go_older(record)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a version that was overwritten is not to be let go yet: the bytes that took its place are at no server, and
+    /// may be lost. Its client would be told that it is safe while the bytes of neither version are.
+    fn is_kept(&mut self, superseded: Superseded, record: RecordId) -> Result<bool, StorageError> {
+        let Some(by) = superseded.by else { return Ok(false) };
+        let is_at_writer_only = self.missing(by)?.is_some_and(|missing| missing.safe.is_none());
+        Ok(is_at_writer_only && self.is_older_than(by, record)?)
+    }
+}

@@ -1,0 +1,528 @@
+//! What happens when a history forked: two go on under one origin, and each has records that the other has not.
+//!
+//! ```text
+//!   own origin    noticed ──Renew──▶ (stations pass it on) ──▶ home grants ──Renewed──▶ written again, attached anew
+//!   a child's     the home's image of its origin parts from our log ──▶ written again under our own origin
+//! ```
+//!
+//! Whoever notices gives way: it takes a new origin and writes again, in order and as new records, all that nobody
+//! confirmed. Names of what those made change with them (`renamed`). So two copies of one store become two members,
+//! and a store that was put back to an older copy goes on beside what it had forgotten. Nothing is taken out of the
+//! tree: what met what is settled by the rules for conflicts like anything else.
+//!
+//! A station does the same under its own origin for what it took from a child and the home has not: the child may be
+//! gone, and was told *safe*. If it is not gone it writes its records again as well; the same contents under one
+//! name are one file.
+
+use crate::api::{Output, PeerId, Role};
+use crate::contents::Source;
+use crate::histories::gaps::Gaps;
+use crate::histories::renamed::{Again, RENAMED};
+use crate::histories::restored::Lost;
+use crate::histories::rewriting::{Rewrite, Rewritten, rewritten};
+use crate::replica::{GrantError, Replica, StepError};
+use crate::state::log::{LogEntry, LogItem};
+use crate::state::tables::{number_key, pack, record_key, table};
+use crate::upstream::{FORMER_NAMED_MAX, UplinkState};
+use std::collections::{BTreeMap, BTreeSet};
+use wayfs_types::{
+    Admitted, FileId, Image, Key, Life, MetaStore, Op, Origin, OriginId, Record, RecordId, Renewal, Seal, StorageError,
+    Time, WallTime,
+};
+use wayfs_wire::{Down, KeyImage, Stamp, Up};
+
+/// Most new origins in place of one: who wants more is refused.
+const RENEWALS_MAX: usize = 1024;
+/// Wishes of children that a station passes on at a time.
+const ASKED_MAX: usize = 4096;
+/// Records that were written again and whose former names are understood. The oldest are forgotten first.
+const RENAMED_MAX: usize = 65_536;
+
+/// What is known of forked histories.
+#[derive(Debug, Default)]
+pub(crate) struct Fork {
+    /// Our own history forked, and how that was noticed.
+    pub(crate) noticed: Option<String>,
+    /// Origins whose tentative records are being taken out of the view.
+    pub(crate) parted: BTreeSet<OriginId>,
+    /// Records that were written again, and as which.
+    pub(crate) renamed: BTreeMap<RecordId, RecordId>,
+    /// Requests that wait may name some of them as they were called before.
+    pub(crate) renames_waiting: bool,
+    /// Of those that became one: whose content the record has.
+    pub(crate) stands_for: BTreeMap<RecordId, RecordId>,
+    /// Into which file a record stored that was written again: copies that tell of it may be gone before the programs that
+    /// have the file open, or whose writes to it a restart commits.
+    pub(crate) stored_into: BTreeMap<RecordId, FileId>,
+    /// As what the origins that we had before went on, since this store was opened: the next origin, and its last record that
+    /// stands for one of theirs.
+    pub(crate) went_on: BTreeMap<OriginId, (OriginId, u64)>,
+    /// This store wrote under another origin before.
+    pub(crate) has_former: bool,
+    /// Our last record when this store was opened.
+    pub(crate) opened_at: u64,
+    /// What a parent that was put back lost.
+    pub(crate) lost: Lost,
+    /// Client: the parent went back, and has only our records up to here.
+    pub(crate) lost_after: Option<u64>,
+    /// Client: and of the origins that we had before only so many.
+    pub(crate) lost_before: BTreeMap<OriginId, u64>,
+    /// Client: who had told all that is known here when this store took another number, in which of its lives.
+    pub(crate) told_by: Option<Stamp>,
+    /// Client: this parent said in the session before that it has all that the home has, and lacked records of ours.
+    pub(crate) caught_up: Option<Stamp>,
+    /// Station: what children wrote and the home, that was put back, has not. It is written again when all that it was upon is.
+    pub(crate) unwritten: Vec<(OriginId, Vec<LogEntry>)>,
+    /// Station: what tentative records touched before the home, that was put back, told its state.
+    pub(crate) touched: BTreeMap<RecordId, Vec<Key>>,
+    /// Station: keys that a replay put back while the home told its whole state, and that it has not named.
+    pub(crate) unnamed: BTreeSet<Key>,
+    /// Station: the origins that the home named while it told its whole state.
+    pub(crate) named: BTreeSet<OriginId>,
+    /// Whose wish for a new origin was passed on.
+    asked: BTreeMap<(OriginId, Life), OriginId>,
+}
+
+/// The child's half.
+impl<S: MetaStore> Replica<S> {
+    /// Our own history forked: nothing that the parent says of it is taken any more, and a new origin is asked for.
+    pub(crate) fn begin_fork(&mut self, reason: String) {
+        if self.fork.noticed.is_none() {
+            tracing::warn!(reason, "the history of this store forked");
+            self.outputs.push_back(Output::Forked { reason: reason.clone() });
+            self.fork.noticed = Some(reason);
+        }
+        self.set_standing(UplinkState::Forked);
+        self.ask_renewal();
+    }
+
+    /// Asks for a new origin, and again with every ping until it comes.
+    pub(crate) fn ask_renewal(&mut self) {
+        if self.upstream.as_ref().is_some_and(|upstream| upstream.state == UplinkState::Forked) {
+            self.tell_parent(Up::Renew { of: self.config.origin, life: self.config.life });
+        }
+    }
+
+    pub(crate) fn handle_renewed(
+        &mut self,
+        (of, life): (OriginId, Life),
+        (origin, admission): (OriginId, Option<Seal>),
+    ) -> Result<(), StepError> {
+        if of == self.config.origin && life == self.config.life {
+            if self.fork.noticed.is_none() {
+                return Ok(());
+            }
+            // What is written again would be mixed with what was written before, by the same numbers.
+            let is_used = origin == of || self.is_former(origin)? || self.log.origins().any(|known| known == origin);
+            if is_used && let Some(peer) = self.upstream.as_ref().map(|upstream| upstream.peer) {
+                return Err(StepError::Peer(peer, format!("granted origin {origin}, which is not new")));
+            }
+            return self.take_new_origin(origin, admission);
+        }
+        if let Some(child) = self.fork.asked.remove(&(of, life)) {
+            self.children.tell(child, Down::Renewed { of, life, origin, admission });
+        }
+        Ok(())
+    }
+
+    /// The home granted this machine another origin, since it does not know the one that it had: all that it made or stored
+    /// under that is written again.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn adopt_origin(&mut self, now: Time, wall: WallTime, origin: OriginId) -> Result<(), GrantError> {
+        self.now = self.now.max(now);
+        self.wall = wall;
+        self.fork.lost_after = Some(0);
+        // Whom it does not know under this one it knows under none of those before: it would have given this one back (`admit_again`).
+        let former = self.former_origins(FORMER_NAMED_MAX)?;
+        self.fork.lost_before = former.into_iter().map(|origin| (origin, 0)).collect();
+        match self.take_new_origin(origin, None) {
+            Ok(()) => {
+                self.ask_sync();
+                Ok(())
+            }
+            Err(StepError::Storage(error)) => {
+                self.abandon();
+                Err(error.into())
+            }
+            Err(StepError::Peer(_, why)) => Err(StorageError::Corrupt(why).into()),
+        }
+    }
+
+    fn take_new_origin(&mut self, origin: OriginId, admission: Option<Seal>) -> Result<(), StepError> {
+        let former = self.config.origin;
+        let (skips, sent_through) = (self.skips, self.sent_through);
+        let done = self.go_on_as(origin, admission).and_then(|records| self.commit().map(|()| records));
+        let records = match done {
+            Ok(records) => records,
+            Err(error) => {
+                self.config.origin = former;
+                (self.skips, self.sent_through) = (skips, sent_through);
+                return Err(error.into());
+            }
+        };
+        tracing::info!(%former, %origin, records, "goes on under another origin");
+        self.fork.noticed = None;
+        self.gaps = Gaps::default();
+        self.fork.went_on.insert(former, (origin, self.counters.sequence));
+        self.log.tally_anew();
+        self.fork.lost_after = None;
+        self.fork.lost_before.clear();
+        self.requests.forget_own();
+        self.lose_locks_of(former);
+        if records > 0 {
+            self.requests.note_own(self.ticket, 1);
+        }
+        self.levels_moved = true;
+        self.sync_wanted = true;
+        self.outputs.push_back(Output::Renewed { former, origin, records });
+        self.outputs.push_back(Output::InvalidateAll);
+        if let Some(peer) = self.upstream.as_ref().map(|upstream| upstream.peer) {
+            self.disconnect(peer, format!("goes on as origin {origin}, since the history of {former} forked"));
+        }
+        Ok(())
+    }
+
+    /// Takes out of the view what nobody confirmed, and writes it again under a new origin. Answers how many records.
+    fn go_on_as(&mut self, origin: OriginId, admission: Option<Seal>) -> Result<u64, StorageError> {
+        let former = self.config.origin;
+        let own: Vec<(u64, LogItem)> =
+            self.log.from(0).filter(|(_, item)| item.id.origin() == former).map(|(at, item)| (at, *item)).collect();
+        // What the home has stays as it is, though it was kept here until its contents were safe. So does what the parent has that grants
+        // this origin: it has brought that home (`has_of`). Another one that was said to have it may be gone for good.
+        let (visible, has) = (self.marks(former)?.visible, self.parent_has(former));
+        let unconfirmed = own.iter().filter(|(_, item)| {
+            let (sequence, is_home) = (item.id.sequence(), !item.tentative && item.id.sequence() <= visible);
+            match self.fork.lost_after {
+                Some(after) => sequence > after || !is_home && sequence > has,
+                None => !is_home,
+            }
+        });
+        let unconfirmed: Vec<u64> = unconfirmed.map(|(position, _)| *position).collect();
+        let entries = self.entries(&unconfirmed)?;
+        let image = self.confirmed_origin(former)?;
+        self.part(former, Vec::new())?;
+        // Of what the parent had confirmed: what was to be done upon it is written again after it.
+        let mut lost_of = self.fork.lost_before.clone();
+        lost_of.extend(self.fork.lost_after.map(|after| (former, after)));
+        let lost = if self.config.role == Role::Client { self.find_own_lost(&lost_of)? } else { Lost::default() };
+        for (position, _) in own {
+            self.overlay.delete_raw(number_key(table::LOG, position));
+            self.staged.forgotten.push(position);
+        }
+        self.change_origin(origin)?;
+        self.keep_admission(admission);
+        let last = std::mem::take(&mut self.counters.sequence);
+        self.fork.told_by = self.counters.resume.take().map(|known| known.stamp);
+        self.skips = false;
+        self.sent_through = 0;
+        if let Some(image) = image {
+            let renewed = Origin::admitted(image.admitted, image.node, image.label.clone()).limited(image.limits);
+            self.put_image(Key::Origin(origin), Some(Image::Origin(renewed.into())))?;
+        }
+        for (origin, after) in &lost_of {
+            self.note_lost_after(*origin, (*after, u64::MAX));
+        }
+        if self.fork.lost_after.is_none() {
+            // What we saw of it at a station that wrote it again, too, comes from nobody by this name.
+            self.note_lost_after(former, (visible, last));
+        }
+        self.take_out_lost(&lost, &entries)?;
+        let lost = lost.without(&entries);
+        let written = self.write_lost(lost)? + self.write_again(entries)?;
+        if self.fork.lost_after.is_some() {
+            for (origin, after) in lost_of {
+                self.take_over_lost(origin, after)?;
+            }
+            // What was taken out of the view and put back counts as known anew, and may bear what others lost.
+            self.forget_what_was_seen();
+        }
+        Ok(written)
+    }
+
+    fn entries(&mut self, positions: &[u64]) -> Result<Vec<LogEntry>, StorageError> {
+        positions.iter().map(|position| self.log_entry(*position)).collect()
+    }
+
+    /// Takes a cut of the parent over, and takes out of the view all that is tentative of an origin.
+    fn part(&mut self, origin: OriginId, cut: Vec<KeyImage>) -> Result<(), StorageError> {
+        self.fork.parted.insert(origin);
+        let taken = self.take_cut(cut);
+        self.fork.parted.remove(&origin);
+        taken
+    }
+
+    /// Writes records again, as new ones of our own.
+    fn write_again(&mut self, entries: Vec<LogEntry>) -> Result<u64, StorageError> {
+        let kept = self.files_with_a_last_whole_content(entries.iter().map(|entry| &entry.record))?;
+        let Rewritten { left, dropped } = rewritten(entries, &kept);
+        for former in dropped {
+            self.let_go(former)?;
+            self.note_renamed(former, Again::nothing());
+        }
+        let mut count = 0;
+        for Rewrite { record, held, formers } in left {
+            let Ok(id) = RecordId::new(self.config.origin, self.next_sequence()) else { break };
+            let record = self.as_written_now(record, id);
+            self.skip_lost()?;
+            self.counters.sequence = id.sequence();
+            let is_directory = matches!(record.op, Op::Mkdir { .. });
+            let effect = self.take_record(record.clone(), held)?;
+            let (mut source, mut is_gone) = (None, false);
+            for former in formers {
+                self.note_renamed(former, Again::of(&record));
+                // What the last one stored is what the record names.
+                is_gone = self.is_vanished(former)?;
+                source = self.let_go(former)?;
+            }
+            if let Some(source) = source {
+                self.note_content(&record, &effect, source)?;
+            } else if is_gone && self.config.role == Role::Client {
+                self.note_gone_again(&record)?;
+            } else if self.config.role == Role::Client && self.fork.lost_after.is_some() {
+                // The home had them, and lost them.
+                self.look_for_own(&record)?;
+            }
+            if is_directory && self.config.role == Role::Client {
+                self.watch_own_directory(FileId::made_by(id));
+            }
+            count += 1;
+        }
+        self.staged.marks.insert(self.config.origin);
+        Ok(count)
+    }
+
+    /// The bytes of what was written again are gone, as they were under its former name.
+    fn note_gone_again(&mut self, record: &Record) -> Result<(), StorageError> {
+        let Some((file, content)) = crate::contents::content_of(record) else { return Ok(()) };
+        self.put_vanished(record.id, file, content.clone())?;
+        self.contents.gone.insert(record.id, true);
+        Ok(())
+    }
+
+    /// Nobody asks for contents by a former name any more. Answers where they come from.
+    pub(crate) fn let_go(&mut self, former: RecordId) -> Result<Option<Source>, StorageError> {
+        if self.tx().get_raw(&record_key(table::OWED, former))?.is_some() {
+            self.release(former)?;
+            return Ok(Some(Source::Own));
+        }
+        if self.config.role == Role::Client {
+            self.take_vanished(former)?;
+        }
+        if self.lent(former)?.is_some() {
+            // Whoever has it has it under a name that nobody will confirm.
+            self.take_lent(former)?;
+            return Ok(Some(Source::Own));
+        }
+        let Some(missing) = self.missing(former)? else { return Ok(None) };
+        self.settle_missing(former, &missing);
+        let origin = missing.holders.first().copied().unwrap_or(self.config.origin);
+        Ok(Some(Source::Child { origin, is_station: true, held: !missing.holders.is_empty() }))
+    }
+
+    pub(crate) fn note_renamed(&mut self, former: RecordId, again: Again) {
+        self.overlay.put_raw(record_key(RENAMED, former), pack(&again));
+        let Again { record: id, stored_into } = again;
+        self.fork.renamed.insert(former, id);
+        self.fork.renames_waiting = true;
+        self.fork.stored_into.extend(stored_into.map(|file| (id, file)));
+        if self.fork.stored_into.len() > RENAMED_MAX {
+            self.fork.stored_into.pop_first();
+        }
+        // What a record became last is what it holds.
+        self.fork.stands_for.insert(id, former);
+        if self.fork.stands_for.len() > RENAMED_MAX {
+            self.fork.stands_for.pop_first();
+        }
+        while self.fork.renamed.len() > RENAMED_MAX {
+            if let Some((oldest, _)) = self.fork.renamed.pop_first() {
+                self.overlay.delete_raw(record_key(RENAMED, oldest));
+            }
+        }
+    }
+}
+
+/// The station's half.
+impl<S: MetaStore> Replica<S> {
+    /// Origins of which the home has other records than our log, with what the home has not.
+    pub(crate) fn parted_in(&mut self, cut: &[KeyImage]) -> Result<Vec<(OriginId, Vec<LogEntry>)>, StorageError> {
+        let mut parted = Vec::new();
+        if self.config.role != Role::Station {
+            return Ok(parted);
+        }
+        for pair in cut {
+            let (Key::Origin(origin), Some(Image::Origin(image))) = (&pair.key, &pair.image) else { continue };
+            if *origin == self.config.origin {
+                continue;
+            }
+            let Some(first) = self.first_parted(*origin, image)? else { continue };
+            let left = self.log.tentative_of(*origin).filter(|(_, item)| item.id.sequence() >= first);
+            let positions: Vec<u64> = left.map(|(position, _)| position).collect();
+            parted.push((*origin, self.entries(&positions)?));
+        }
+        Ok(parted)
+    }
+
+    /// Takes a cut over, and writes again what children wrote and the home has not.
+    pub(crate) fn take_parted(
+        &mut self,
+        cut: Vec<KeyImage>,
+        parted: Vec<(OriginId, Vec<LogEntry>)>,
+    ) -> Result<(), StorageError> {
+        self.fork.parted.extend(parted.iter().map(|(origin, _)| *origin));
+        let taken = self.take_cut(cut);
+        self.fork.parted.clear();
+        taken?;
+        if self.counters.rescues && self.counters.reset.is_some() {
+            // What was lost is made again first: it may be what these records are about.
+            self.fork.unwritten.extend(parted);
+            return Ok(());
+        }
+        self.write_parted(parted)
+    }
+
+    /// What we or our children wrote and the home, that was put back, would not take or not understand: under an origin that it
+    /// does not know any more, or about what it lost. `stale`: what it does not name.
+    pub(crate) fn take_orphans(&mut self, stale: &[Key]) -> Result<(), StorageError> {
+        let named = std::mem::take(&mut self.fork.named);
+        let touched = std::mem::take(&mut self.fork.touched);
+        let mut lost = BTreeSet::new();
+        for key in stale {
+            if self.shadow(key)?.is_some_and(|shadow| shadow.image.is_some()) {
+                lost.insert(key);
+            }
+        }
+        let done: BTreeSet<OriginId> = self.fork.unwritten.iter().map(|(origin, _)| *origin).collect();
+        let tentative = self.log.from(0).filter(|(_, item)| item.tentative && !done.contains(&item.id.origin()));
+        let tentative: Vec<(u64, OriginId)> = tentative.map(|(position, item)| (position, item.id.origin())).collect();
+        let mut entries: BTreeMap<OriginId, Vec<LogEntry>> = BTreeMap::new();
+        let mut orphans = BTreeSet::new();
+        for (position, origin) in tentative {
+            if self.tx().get_raw(&number_key(table::LOG, position))?.is_none() {
+                // The home named it just now.
+                continue;
+            }
+            let entry = self.log_entry(position)?;
+            let is_about_lost = |key: &Key| lost.contains(key) || self.fork.lost.is_about(key);
+            // Replayed upon what the home shows it may have met a conflict, and touched something else.
+            let before = touched.get(&entry.record.id).into_iter().flatten();
+            let is_about_lost = before.chain(entry.touched.iter().map(|(key, _)| key)).any(is_about_lost);
+            if !named.contains(&origin) || is_about_lost {
+                orphans.insert(origin);
+            }
+            entries.entry(origin).or_default().push(entry);
+        }
+        let parted: Vec<_> = entries.into_iter().filter(|(origin, _)| orphans.contains(origin)).collect();
+        let unnamed = orphans.into_iter().filter(|origin| !named.contains(origin));
+        let gone = unnamed.map(|origin| KeyImage { key: Key::Origin(origin), image: None }).collect();
+        if parted.is_empty() {
+            return Ok(());
+        }
+        // Our own new records begin behind those that nobody will have.
+        self.skips |= parted.iter().any(|(origin, _)| *origin == self.config.origin);
+        self.take_parted(gone, parted)
+    }
+
+    /// Before the home's state is taken over: what tentative records touch as it was.
+    pub(crate) fn note_touched(&mut self) -> Result<(), StorageError> {
+        if !self.counters.rescues || !self.fork.touched.is_empty() {
+            return Ok(());
+        }
+        let tentative = self.log.from(0).filter(|(_, item)| item.tentative);
+        let positions: Vec<u64> = tentative.map(|(position, _)| position).collect();
+        for position in positions {
+            let entry = self.log_entry(position)?;
+            self.fork.touched.insert(entry.record.id, entry.touched.into_iter().map(|(key, _)| key).collect());
+        }
+        Ok(())
+    }
+
+    /// Writes again under our own origin what children wrote.
+    pub(crate) fn write_parted(&mut self, parted: Vec<(OriginId, Vec<LogEntry>)>) -> Result<(), StorageError> {
+        for (of, entries) in parted {
+            self.keep_parted(&entries);
+            let records = self.write_again(entries)?;
+            tracing::warn!(%of, records, "the home has other records of a member: ours are written again");
+            self.staged.outputs.push(Output::Rescued { of, records });
+        }
+        // Who was to bring the contents may have them no more, and knows nothing of their new names.
+        self.note_child_away();
+        Ok(())
+    }
+}
+
+/// The parent's half.
+impl<S: MetaStore> Replica<S> {
+    /// Whether this life of a child's store was followed by another before: then there are two of it.
+    pub(crate) fn is_outlived(&mut self, child: OriginId, life: Life) -> bool {
+        life != Life::NONE && self.children.lives.entry(child).or_default().is_outlived(life)
+    }
+
+    pub(crate) fn handle_renew(
+        &mut self,
+        peer: PeerId,
+        child: OriginId,
+        of: OriginId,
+        life: Life,
+    ) -> Result<(), StepError> {
+        let is_station = self.children.by_origin.get(&child).is_some_and(|row| row.is_station);
+        if of != child && !is_station {
+            return Err(StepError::Peer(peer, "wants a new origin for another".to_owned()));
+        }
+        if self.config.role != Role::Home {
+            if self.has_of(of) {
+                // It asks again.
+                return Ok(());
+            }
+            if self.fork.asked.len() >= ASKED_MAX {
+                self.fork.asked.pop_first();
+            }
+            self.fork.asked.insert((of, life), child);
+            self.tell_parent(Up::Renew { of, life });
+            return Ok(());
+        }
+        let granted = match self.renew(peer, of, life) {
+            // A station passes on what others want, and may not have heard yet that they have no access.
+            Err(StepError::Peer(_, why)) if of != child => {
+                tracing::warn!(%child, %of, why, "a wish that a station passed on is not granted");
+                return Ok(());
+            }
+            granted => granted?,
+        };
+        let Some(origin) = granted else { return Ok(()) };
+        let node = self.origin_image(origin)?.map(|image| image.node);
+        let admission = node.and_then(|node| self.sign_admission(node, origin));
+        self.children.tell(child, Down::Renewed { of, life, origin, admission });
+        Ok(())
+    }
+
+    /// Whether we have records of an origin that the home lacks. Whoever gives that origin up relies on it that they come home, and keeps them
+    /// no longer.
+    fn has_of(&self, origin: OriginId) -> bool {
+        self.log.origins().any(|known| known == origin)
+    }
+
+    /// The origin in place of another: the one that this life got before, or a new one.
+    fn renew(&mut self, peer: PeerId, of: OriginId, life: Life) -> Result<Option<OriginId>, StepError> {
+        let renewal = Renewal { of, life };
+        let all = self.origins()?;
+        if let Some((origin, _)) = all.iter().find(|(_, image)| image.renews == Some(renewal)) {
+            return Ok(Some(*origin));
+        }
+        let Some((_, image)) = all.iter().find(|(origin, _)| *origin == of) else { return Ok(None) };
+        let refused = |why: &str| Err(StepError::Peer(peer, why.to_owned()));
+        match image.admitted {
+            Admitted::Station | Admitted::Client | Admitted::Reader => {}
+            Admitted::Home | Admitted::Revoked => return refused("wants a new origin for one that has no access"),
+        }
+        if all.iter().filter(|(_, image)| image.renews.is_some_and(|renews| renews.of == of)).count() >= RENEWALS_MAX {
+            return refused("wants too many new origins");
+        }
+        let Some(origin) = self.free_origin()? else { return refused("wants an origin, and none is left") };
+        let renewed = Origin::admitted(image.admitted, image.node, image.label.clone()).limited(image.limits);
+        let renewed = Origin { renews: Some(renewal), ..renewed };
+        self.put_image(Key::Origin(origin), Some(Image::Origin(renewed.into())))?;
+        Ok(Some(origin))
+    }
+}

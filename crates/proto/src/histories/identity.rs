@@ -1,0 +1,98 @@
+//! What a store was made for: it is opened as nothing else.
+
+use crate::api::Role;
+use crate::replica::{OpenError, Replica};
+use crate::state::tables::{pack, table, unpack};
+use serde::{Deserialize, Serialize};
+use wayfs_types::{Life, MetaStore, OriginId, StorageError};
+
+/// Identity of the store: volume, role, origin.
+pub(crate) const IDENTITY: &[u8] = &[table::META, b'i'];
+
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Identity {
+    volume: wayfs_types::VolumeId,
+    role: u8,
+    origin: OriginId,
+    /// Origins before the present one, whose histories had forked; the newest last.
+    former: Vec<OriginId>,
+}
+
+const fn role_number(role: Role) -> u8 {
+    match role {
+        Role::Home => 0,
+        Role::Station => 1,
+        Role::Client => 2,
+    }
+}
+
+/// Former origins of one store that are remembered.
+const FORMER_MAX: usize = 1024;
+
+impl<S: MetaStore> Replica<S> {
+    /// Whether the store is to become a home's.
+    pub(crate) fn check_identity(&mut self) -> Result<bool, OpenError> {
+        let role = role_number(self.config.role);
+        let mine = Identity { volume: self.config.volume, role, origin: self.config.origin, former: Vec::new() };
+        let Some(bytes) = self.store.get(IDENTITY)? else {
+            self.overlay.put_raw(IDENTITY.to_vec(), pack(&mine));
+            // What is empty may be a copy, too: of a machine that had joined and not written yet.
+            self.skips = self.config.role == Role::Client && self.config.life != Life::NONE;
+            // Not with the first input: it may come to nothing.
+            self.commit()?;
+            return Ok(false);
+        };
+        let theirs: Identity = unpack(&bytes)?;
+        let is_known = theirs.origin == mine.origin || theirs.former.contains(&mine.origin);
+        let is_station = theirs.role == role_number(Role::Station);
+        let succeeds = self.config.succeeds && self.config.role == Role::Home && is_station;
+        if theirs.volume != mine.volume || !(theirs.role == mine.role || succeeds) || !is_known {
+            return Err(OpenError::Foreign(format!("origin {} of volume {}", theirs.origin, theirs.volume)));
+        }
+        // The store knows best: it took a new origin when the history of the former one had forked.
+        self.config.origin = theirs.origin;
+        self.fork.has_former = !theirs.former.is_empty();
+        self.reopened = true;
+        self.skips = self.config.role == Role::Client;
+        Ok(succeeds)
+    }
+
+    /// From now on the store is of the role that we were opened in.
+    pub(crate) fn take_role(&mut self) -> Result<(), StorageError> {
+        let bytes = self.store.get(IDENTITY)?;
+        let bytes = bytes.ok_or_else(|| StorageError::Corrupt("a store without identity".to_owned()))?;
+        let identity: Identity = unpack(&bytes)?;
+        self.overlay.put_raw(IDENTITY.to_vec(), pack(&Identity { role: role_number(self.config.role), ..identity }));
+        Ok(())
+    }
+
+    /// Whether this store wrote under another origin before.
+    pub(crate) fn is_former(&self, origin: OriginId) -> Result<bool, StorageError> {
+        let bytes = self.store.get(IDENTITY)?;
+        let identity: Option<Identity> = bytes.map(|bytes| unpack(&bytes)).transpose()?;
+        Ok(identity.is_some_and(|identity| identity.former.contains(&origin)))
+    }
+
+    /// The origins that this store had before, the newest last, at most so many.
+    pub(crate) fn former_origins(&mut self, limit: usize) -> Result<Vec<OriginId>, StorageError> {
+        let bytes = self.tx().get_raw(IDENTITY)?;
+        let identity: Option<Identity> = bytes.map(|bytes| unpack(&bytes)).transpose()?;
+        let former = identity.map_or(Vec::new(), |identity| identity.former);
+        Ok(former.get(former.len().saturating_sub(limit)..).unwrap_or_default().to_vec())
+    }
+
+    /// From now on this store writes under another origin.
+    pub(crate) fn change_origin(&mut self, origin: OriginId) -> Result<(), StorageError> {
+        let bytes = self.tx().get_raw(IDENTITY)?;
+        let bytes = bytes.ok_or_else(|| StorageError::Corrupt("a store without identity".to_owned()))?;
+        let mut identity: Identity = unpack(&bytes)?;
+        identity.former.push(identity.origin);
+        let excess = identity.former.len().saturating_sub(FORMER_MAX);
+        identity.former.drain(..excess);
+        identity.origin = origin;
+        self.overlay.put_raw(IDENTITY.to_vec(), pack(&identity));
+        self.config.origin = origin;
+        self.fork.has_former = true;
+        Ok(())
+    }
+}

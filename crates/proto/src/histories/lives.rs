@@ -1,0 +1,218 @@
+//! The lives of this store: how far each came, so that a cursor of a life that is not known here is noticed.
+//!
+//! A server draws a number whenever its store is opened, and writes down at which change. A child's cursor names the
+//! life in which it was told. If the store is put back to an older copy, it does not know the lives after the copy,
+//! and of the last one before only as much as the copy has: a cursor beyond that is of a history that is lost here. A crash
+//! alone never shows so, since a child is told only what is durable.
+
+use crate::api::Role;
+use crate::replica::Replica;
+use crate::state::tables::{pack, parse_number_key, table, unpack};
+use wayfs_types::{Digest, Life, MetaStore, StorageError, Time};
+use wayfs_wire::{Resume, Stamp};
+
+/// Table rows of lives: this prefix, and a counter.
+const LIFE: &[u8] = &[table::META, b'v'];
+/// Lives that are remembered. A child that was away for more begins anew.
+const LIVES_MAX: usize = 1024;
+
+/// Why a session ends with a child that may have seen what is lost.
+pub(crate) const BEGIN_ANEW: &str = "the home lost what it had told: begin anew";
+
+/// One opening of our store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Opened {
+    life: Life,
+    /// Our newest change then.
+    at: u64,
+}
+
+/// The openings of our store, oldest first.
+#[derive(Debug, Default)]
+pub(crate) struct Lives {
+    opened: Vec<Opened>,
+    /// Some were forgotten.
+    is_cut: bool,
+    /// The present one, and the number of its row.
+    present: Option<(u64, Opened)>,
+    /// A child knew more than we.
+    pub(crate) went_back: bool,
+    /// When we last heard, in this life, that what we had told is lost.
+    pub(crate) lost_at: Option<Time>,
+}
+
+/// What a cursor of a child is to us.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cursor {
+    /// Of our history.
+    Ours,
+    /// Of another store, or of a life so long ago that nothing can be said.
+    Foreign,
+    /// Of a history that this store had and has lost.
+    Lost,
+    /// Of the home whose place this one took.
+    Former,
+}
+
+impl Lives {
+    /// Whether the store was opened before in another life: then it may be an older copy.
+    pub(crate) fn is_later(&self) -> bool {
+        self.is_cut || self.opened.len() > 1
+    }
+
+    /// What a cursor is, if our newest change is `current`.
+    fn place(&self, resume: &Resume, current: u64) -> Cursor {
+        let Some(index) = self.opened.iter().position(|opened| opened.life == resume.stamp.life) else {
+            return if self.is_cut { Cursor::Foreign } else { Cursor::Lost };
+        };
+        let end = self.opened.get(index + 1).map_or(current, |next| next.at);
+        if resume.cursor.0 <= end { Cursor::Ours } else { Cursor::Lost }
+    }
+}
+
+fn life_key(number: u64) -> Vec<u8> {
+    let mut key = LIFE.to_vec();
+    key.extend(number.to_be_bytes());
+    key
+}
+
+impl<S: MetaStore> Replica<S> {
+    /// Reads the lives and notes the present one, if the driver drew one. It is durable before any child hears of it,
+    /// since what a child is told waits for all that was committed before.
+    pub(crate) fn begin_life(&mut self) -> Result<(), StorageError> {
+        if self.config.life == Life::NONE {
+            return Ok(());
+        }
+        let mut rows = Vec::new();
+        let mut until = LIFE.to_vec();
+        until.push(u8::MAX);
+        self.each(LIFE, &until, |key, value| {
+            let (life, at) = unpack(value)?;
+            rows.push((parse_number_key(&key[1..])?, Opened { life, at }));
+            Ok(())
+        })?;
+        let number = rows.last().map_or(0, |(number, _)| number + 1);
+        let opened = Opened { life: self.config.life, at: self.counters.change.0 };
+        self.overlay.put_raw(life_key(number), pack(&(opened.life, opened.at)));
+        rows.push((number, opened));
+        let excess = rows.len().saturating_sub(LIVES_MAX);
+        for (old, _) in rows.drain(..excess) {
+            self.overlay.delete_raw(life_key(old));
+        }
+        let is_cut = rows.first().is_some_and(|(number, _)| *number > 0);
+        self.lives = Lives {
+            opened: rows.into_iter().map(|(_, opened)| opened).collect(),
+            is_cut,
+            present: Some((number, opened)),
+            went_back: false,
+            lost_at: None,
+        };
+        match self.commit() {
+            // A full disk is opened all the same: the row is tried again before any child is welcomed.
+            Err(StorageError::NoSpace) if self.reopened => {
+                self.abandon();
+                Ok(())
+            }
+            done => done,
+        }
+    }
+
+    /// Before a child hears of this life it must be written down.
+    pub(crate) fn write_life(&mut self) -> Result<(), StorageError> {
+        let Some((number, opened)) = self.lives.present else { return Ok(()) };
+        let key = life_key(number);
+        if self.tx().get_raw(&key)?.is_none() {
+            self.overlay.put_raw(key, pack(&(opened.life, opened.at)));
+        }
+        Ok(())
+    }
+
+    /// The home went back, and so did we: what children know may be of what was lost. They begin anew, and are told so.
+    pub(crate) fn begin_after_loss(&mut self) {
+        let Some((number, _)) = self.lives.present.filter(|_| self.config.role == Role::Station) else { return };
+        // Each opening draws its life, and this one is as good as another opening.
+        let mut bytes = self.config.life.0.to_be_bytes().to_vec();
+        bytes.extend(self.counters.change.0.to_be_bytes());
+        let drawn = Digest::of(&bytes).as_bytes().iter().take(4).fold(0, |life, byte| life << 8 | u32::from(*byte));
+        let opened = Opened { life: Life(drawn.max(1)), at: self.counters.change.0 };
+        (0..=number).for_each(|old| self.overlay.delete_raw(life_key(old)));
+        // From the first row on, so that no life counts as forgotten: what is not known here is lost.
+        self.overlay.put_raw(life_key(0), pack(&(opened.life, opened.at)));
+        self.config.life = opened.life;
+        self.lives.opened = vec![opened];
+        self.lives.is_cut = false;
+        self.lives.lost_at = Some(self.now);
+        self.lives.present = Some((0, opened));
+        self.ends_children = true;
+    }
+
+    /// Whether a child that comes from another server may have seen there what is lost here, and would wait for it. After so
+    /// long nobody waits any more.
+    pub(crate) fn has_lost_lately(&self) -> bool {
+        self.lives.lost_at.is_some_and(|at| self.now < at + self.config.seen_kept)
+    }
+
+    pub(crate) fn end_children(&mut self) {
+        if std::mem::take(&mut self.ends_children) {
+            let children = self.children.by_origin.values();
+            let peers: Vec<_> = children.filter_map(|child| child.peer).collect();
+            for peer in peers {
+                self.disconnect(peer, BEGIN_ANEW.to_owned());
+            }
+        }
+    }
+
+    /// Names this store for children, and its present life; made at the first need, since only then the date is known.
+    pub(crate) fn own_stamp(&mut self) -> Stamp {
+        let life = self.config.life;
+        let stamp = Stamp { origin: self.config.origin, born: self.wall, life };
+        let first = *self.counters.stamp.get_or_insert(stamp);
+        Stamp { life, ..first }
+    }
+
+    /// Whether a child's cursor is of our history.
+    pub(crate) fn place_cursor(&mut self, resume: &Resume, is_station: bool) -> Cursor {
+        let stamp = self.own_stamp();
+        let current = self.counters.change;
+        if resume.stamp.origin != stamp.origin {
+            // A station has no other parent than the home: this one took the place of the one that it knew.
+            let is_of_former = is_station && self.succession.is_some();
+            return if is_of_former { Cursor::Former } else { Cursor::Foreign };
+        }
+        if resume.stamp.born != stamp.born {
+            // No two stores are named after one origin: ours was put back to before it had its name, and got another.
+            return Cursor::Lost;
+        }
+        if stamp.life == Life::NONE || resume.stamp.life == Life::NONE {
+            return if resume.cursor <= current { Cursor::Ours } else { Cursor::Foreign };
+        }
+        self.lives.place(resume, current.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wayfs_types::{CommitNumber, OriginId, WallTime};
+
+    #[test]
+    fn a_cursor_beyond_the_end_of_its_life_is_of_a_lost_history() {
+        let opened = |life, at| Opened { life: Life(life), at };
+        let lives = Lives {
+            opened: vec![opened(7, 0), opened(8, 10), opened(9, 20)],
+            is_cut: false,
+            present: None,
+            went_back: false,
+            lost_at: None,
+        };
+        let cursor = |life, at| {
+            let stamp = Stamp { origin: OriginId::GENESIS, born: WallTime::EPOCH, life: Life(life) };
+            lives.place(&Resume { stamp, cursor: CommitNumber(at) }, 30)
+        };
+        assert_eq!(cursor(7, 10), Cursor::Ours);
+        assert_eq!(cursor(7, 11), Cursor::Lost, "that life was longer than is known here");
+        assert_eq!(cursor(9, 30), Cursor::Ours);
+        assert_eq!(cursor(9, 31), Cursor::Lost);
+        assert_eq!(cursor(5, 1), Cursor::Lost, "that life is not known at all");
+    }
+}

@@ -1,0 +1,223 @@
+//! Records that were written again under another id, and what still goes by their former names: files that programs
+//! have open, versions that they build upon, records that they wait for.
+
+use crate::replica::Replica;
+use crate::state::tables::{parse_record_key, unpack};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use wayfs_types::request::{Change, Request};
+use wayfs_types::{FileId, MetaStore, Op, Record, RecordId, Replaced, StorageError};
+
+/// Table of what records were written again as.
+pub(crate) const RENAMED: u8 = b'y';
+
+/// A row of it: what a record was written again as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Again {
+    /// [`RecordId::GENESIS`]: nothing stands for it any more.
+    pub(crate) record: RecordId,
+    /// The file that it stored into, if that is what it did.
+    pub(crate) stored_into: Option<FileId>,
+}
+
+impl Again {
+    pub(crate) fn of(record: &Record) -> Self {
+        let stored_into = if let Op::Store { file, .. } = record.op { Some(file) } else { None };
+        Self { record: record.id, stored_into }
+    }
+
+    /// As nothing: what was stored was stored over, what was made was removed. Whoever goes on from it has seen nothing that
+    /// anybody else has: so says the version that no content ever had.
+    pub(crate) const fn nothing() -> Self {
+        Self { record: RecordId::GENESIS, stored_into: None }
+    }
+}
+
+/// What a record is called now, if it was renamed.
+type Names<'a> = &'a dyn Fn(RecordId) -> Option<RecordId>;
+/// What a version of a file is called now, if it was renamed.
+type Versions<'a> = &'a dyn Fn(FileId, RecordId) -> Option<RecordId>;
+
+fn version(renamed: Names, version: &mut RecordId) {
+    if let Some(now) = renamed(*version) {
+        *version = now;
+    }
+}
+
+fn file(renamed: Names, file: &mut FileId) {
+    if let Some(now) = renamed(file.maker()).filter(|now| *now != RecordId::GENESIS) {
+        *file = FileId::made_by(now);
+    }
+}
+
+/// A record under a new id, naming what was renamed before it as it is called now. `versions`: what a store was made upon.
+pub(crate) fn renamed_record(mut record: Record, id: RecordId, renamed: Names, versions: Names) -> Record {
+    record.id = id;
+    match &mut record.op {
+        Op::Create { parent, .. } | Op::Mkdir { parent, .. } => file(renamed, parent),
+        Op::Link { file: linked, parent, .. } => {
+            file(renamed, linked);
+            file(renamed, parent);
+        }
+        Op::Unlink { parent, file: removed, version: seen, .. } => {
+            file(renamed, parent);
+            file(renamed, removed);
+            version(renamed, seen);
+        }
+        Op::Rmdir { parent, file: removed, .. } => {
+            file(renamed, parent);
+            file(renamed, removed);
+        }
+        Op::Rename { from_parent, file: moved, to_parent, replaced, .. } => {
+            file(renamed, from_parent);
+            file(renamed, moved);
+            file(renamed, to_parent);
+            if let Some(Replaced { file: lost, version: seen }) = replaced {
+                file(renamed, lost);
+                version(renamed, seen);
+            }
+        }
+        Op::Exchange { from_parent, file: moved, to_parent, other, .. } => {
+            [from_parent, moved, to_parent, other].into_iter().for_each(|named| file(renamed, named));
+        }
+        Op::SetAttr { file: changed, base, .. } => {
+            file(renamed, changed);
+            version(renamed, base);
+        }
+        Op::Store { file: changed, base, .. } => {
+            file(renamed, changed);
+            version(versions, base);
+        }
+        Op::SetXattr { file: changed, .. } => file(renamed, changed),
+        Op::Resolve { conflict } => version(renamed, conflict),
+        Op::Touch | Op::Skip { .. } | Op::Lost { .. } => {}
+    }
+    record
+}
+
+/// A request of our own user, naming files and versions that were renamed as they are called now.
+fn renamed_request(mut request: Request, renamed: Names, versions: Versions) -> Request {
+    match &mut request {
+        Request::Lookup { parent: named, .. }
+        | Request::Attributes { file: named }
+        | Request::List { directory: named, .. }
+        | Request::Unlock { file: named, .. } => file(renamed, named),
+        Request::Lock(lock) | Request::TestLock(lock) => file(renamed, &mut lock.file),
+        Request::Change { change, .. } => renamed_change(change, renamed, versions),
+        Request::Wait { .. } | Request::Facts { .. } | Request::Refresh => {}
+    }
+    request
+}
+
+fn renamed_change(change: &mut Change, renamed: Names, versions: Versions) {
+    match change {
+        Change::Create { parent, .. }
+        | Change::Publish { parent, .. }
+        | Change::Mkdir { parent, .. }
+        | Change::Unlink { parent, .. }
+        | Change::Rmdir { parent, .. } => file(renamed, parent),
+        Change::Link { file: linked, parent, .. } => {
+            file(renamed, linked);
+            file(renamed, parent);
+        }
+        Change::Rename { from_parent, to_parent, .. } => {
+            file(renamed, from_parent);
+            file(renamed, to_parent);
+        }
+        Change::SetAttr { file: changed, .. } | Change::SetXattr { file: changed, .. } => file(renamed, changed),
+        Change::Store { file: changed, base, .. } | Change::Append { file: changed, base, .. } => {
+            file(renamed, changed);
+            let named = *changed;
+            version(&|base| versions(named, base), base);
+        }
+        Change::Resolve { conflict } => version(renamed, conflict),
+    }
+}
+
+impl<S: MetaStore> Replica<S> {
+    pub(crate) fn read_renamed(&mut self) -> Result<(), StorageError> {
+        let (mut renamed, mut stored_into) = (BTreeMap::new(), BTreeMap::new());
+        self.each(&[RENAMED], &[RENAMED + 1], |key, value| {
+            let Again { record, stored_into: file } = unpack(value)?;
+            renamed.insert(parse_record_key(key)?, record);
+            stored_into.extend(file.map(|file| (record, file)));
+            Ok(())
+        })?;
+        (self.fork.renamed, self.fork.stored_into) = (renamed, stored_into);
+        Ok(())
+    }
+
+    /// Which former name each record stands for, after a restart. Of those that became one it is the last: they were of one origin, in
+    /// order.
+    pub(crate) fn read_stands_for(&mut self) {
+        let renamed = self.fork.renamed.iter().map(|(former, now)| (*now, *former));
+        self.fork.stands_for = renamed.collect();
+    }
+
+    /// A request of our own user in the names of now.
+    pub(crate) fn as_called_now(&self, request: Request) -> Request {
+        let versions = |file, name| {
+            let now = self.called_now(name).filter(|now| !self.shows_namesake(file, name, *now))?;
+            Some(self.version_of(now, name))
+        };
+        renamed_request(request, &|name| self.called_now(name), &versions)
+    }
+
+    /// Records were written again: what waits names what it is about as it is called since.
+    pub(crate) fn call_waiting_by_new_names(&mut self) {
+        if std::mem::take(&mut self.fork.renames_waiting) {
+            let mut requests = std::mem::take(&mut self.requests);
+            for request in requests.waiting_requests() {
+                *request = self.as_called_now(request.clone());
+            }
+            self.requests = requests;
+        }
+    }
+
+    /// A file in the names of now.
+    pub(crate) fn file_called_now(&self, named: FileId) -> FileId {
+        let mut now = named;
+        file(&|name| self.called_now(name), &mut now);
+        now
+    }
+
+    /// A record of a log that is written again under a new id, in the names of now.
+    pub(crate) fn as_written_now(&self, record: Record, id: RecordId) -> Record {
+        let names = |name| self.written_now(name);
+        let versions = |name| names(name).map(|now| self.version_of(now, name));
+        renamed_record(record, id, &names, &versions)
+    }
+
+    /// What a record was written again as under the present origin. A client takes one for each time that it writes again: what was
+    /// written again before is named by its newer name in all that it has since, and the former one is then that of what another copy
+    /// of its store wrote.
+    pub(crate) fn written_now(&self, former: RecordId) -> Option<RecordId> {
+        self.fork.renamed.get(&former).copied().filter(|now| now.origin() == self.config.origin)
+    }
+
+    /// What a version is called that was written again as a record. One that was written over, and became one record with the one
+    /// that took its place, has no name any more: whoever builds upon it has not seen what that record holds. The former name
+    /// may be that of what another copy of this store wrote, so it is told by the one that no content ever had.
+    fn version_of(&self, now: RecordId, former: RecordId) -> RecordId {
+        let stands = self.fork.stands_for.get(&now).is_none_or(|last| *last == former);
+        if stands { now } else { RecordId::GENESIS }
+    }
+
+    /// Whether a file shows a version that another copy of this store wrote under the name that one of ours had before it was written
+    /// again. If ours was a store into the same file, nobody can tell which of the two a program has seen, be it one that closed the
+    /// file before a restart: what it writes goes on in the copy that ours left, or becomes one.
+    fn shows_namesake(&self, file: FileId, former: RecordId, now: RecordId) -> bool {
+        let meant = |file| self.file_meant(file).ok();
+        let is_shown = || self.inode_meant(file).ok().flatten().is_some_and(|inode| inode.version == former);
+        let has_met = self.fork.stored_into.get(&now).is_some_and(|stored| meant(*stored) == meant(file));
+        !has_met && is_shown()
+    }
+
+    /// What a record that a request names is called now. What another copy of this store sent under the former name is in the tree by
+    /// that name, and is what a user sees there.
+    pub(crate) fn called_now(&self, former: RecordId) -> Option<RecordId> {
+        let now = self.fork.renamed.get(&former)?;
+        let there = self.inode(FileId::made_by(former)).ok().flatten();
+        there.is_none_or(|inode| inode.is_removed()).then_some(*now)
+    }
+}

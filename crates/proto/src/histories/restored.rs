@@ -1,0 +1,436 @@
+//! A parent that was put back to an older copy: what it lost is written again by whoever still has it.
+//!
+//! ```text
+//!   home (older copy)   ──Welcome: went back──▶ station
+//!                       ──its whole state─────▶ station: what differs from what the home had said before
+//!   home                ◀──records of the station's own: files made again, contents stored again
+//! ```
+//!
+//! A station holds the whole metadata, so it finds what the home lost by comparing: files and directories that the home
+//! had and does not name any more are made again; files of which it names an older version get the newer contents; names
+//! that it shows again go or move to where they were, and attributes are set again. A client finds what it wrote itself and
+//! still has in its cache. How it is written is in `restoring`.
+//!
+//! **What is older.** A station that knows the records which made something what the home shows now had seen it, so what it
+//! had instead came later. What the home shows by a record that nobody had told the station of was made since: it stays, and
+//! contents go beside it. **What the home has heard of** (it may be another, which took the place of the former one) is not
+//! written again: what it does not show of that was removed or written over there.
+
+use crate::api::{Output, Role};
+use crate::histories::found_lost::Kind as Found;
+use crate::replica::Replica;
+use crate::state::log::LogEntry;
+use crate::state::tables::{KeyKind, kind_range, parse_image_key, table};
+use crate::upstream::FORMER_NAMED_MAX;
+use serde::{Deserialize, Serialize};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use wayfs_types::{FileId, Image, Inode, Key, Kind, MetaStore, Op, Origin, OriginId, Place, RecordId, StorageError};
+use wayfs_wire::KeyImage;
+
+/// What a parent lost, as far as this replica has it.
+#[derive(Debug, Default)]
+pub(crate) struct Lost {
+    /// Files and directories that it does not name any more.
+    pub(crate) gone: BTreeMap<FileId, Inode>,
+    /// Files of which it has an older version: upon which version ours is to be stored.
+    pub(crate) older: BTreeMap<FileId, (RecordId, Arc<Inode>)>,
+    /// What has other names, or none.
+    pub(crate) moved: BTreeMap<FileId, Moved>,
+    /// What has newer attributes than those that it shows, of a version that we knew.
+    pub(crate) changed: BTreeMap<FileId, (RecordId, Arc<Inode>)>,
+    /// What it shows under a name by a record of which we had not heard.
+    placed_since: BTreeSet<FileId>,
+    /// Which names of files with many it had and lacks, and which it shows and had not: their inodes do not list them.
+    names: BTreeMap<FileId, Renamed>,
+    /// What a client removed: by which record, and how that is done again, in whose name.
+    pub(crate) removed: BTreeMap<RecordId, (Op, u32)>,
+    /// What was found of files and is in no store yet (`found_lost`).
+    pub(crate) unkept: BTreeSet<(Found, FileId)>,
+}
+
+/// How the names of a crowded file differ.
+#[derive(Debug, Default)]
+struct Renamed {
+    /// Names that were there, and the records that gave them.
+    lost: Vec<(Place, RecordId)>,
+    /// Names that were not.
+    again: Vec<Place>,
+}
+
+/// Where a file stood.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Moved {
+    /// Its names; empty: it was removed. Of a crowded file those that the parent lacks.
+    pub(crate) to: Vec<Place>,
+    /// Names that go, of a crowded file. Of any other (`None`) it is those that it has and that are not among `to`.
+    pub(crate) stale: Option<Vec<Place>>,
+    /// The records that put it there, or removed it, as far as they are known.
+    by: Vec<RecordId>,
+    /// In whose name that is done again.
+    pub(crate) user: u32,
+}
+
+impl Moved {
+    /// Nothing was known of it but that the record which made it had come: not even the trace of its removal was left.
+    fn is_traceless(&self) -> bool {
+        self.to.is_empty() && self.by.is_empty() && self.stale.is_none()
+    }
+}
+
+impl Lost {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.gone.is_empty()
+            && self.older.is_empty()
+            && self.moved.is_empty()
+            && self.changed.is_empty()
+            && self.removed.is_empty()
+    }
+
+    /// Without what records that are written again anyway made or stored.
+    pub(crate) fn without(mut self, entries: &[LogEntry]) -> Self {
+        for entry in entries {
+            self.gone.remove(&FileId::made_by(entry.record.id));
+            self.older.retain(|_, (_, inode)| inode.version != entry.record.id);
+            self.removed.remove(&entry.record.id);
+        }
+        self
+    }
+
+    /// `names`: all that it had, as far as they are known.
+    pub(crate) fn add_gone(&mut self, file: FileId, inode: Arc<Inode>, names: Vec<Place>) {
+        if !inode.is_removed() && !names.is_empty() {
+            self.gone.insert(file, Inode { places: names, unlisted: 0, ..Arc::unwrap_or_clone(inode) });
+        }
+    }
+
+    // What was found first stays: in a takeover that was interrupted, the second comparison is with what the first one took over.
+
+    pub(crate) fn add_older(&mut self, file: FileId, upon: RecordId, inode: Arc<Inode>) {
+        self.older.entry(file).or_insert((upon, inode));
+        self.unkept.insert((Found::Older, file));
+    }
+
+    pub(crate) fn add_moved(&mut self, file: FileId, moved: Moved) {
+        self.moved.entry(file).or_insert(moved);
+        self.unkept.insert((Found::Moved, file));
+    }
+
+    pub(crate) fn add_changed(&mut self, file: FileId, upon: RecordId, inode: Arc<Inode>) {
+        self.changed.entry(file).or_insert((upon, inode));
+        self.unkept.insert((Found::Changed, file));
+    }
+
+    pub(crate) fn add_placed_since(&mut self, file: FileId) {
+        self.placed_since.insert(file);
+        self.unkept.insert((Found::PlacedSince, file));
+    }
+
+    /// Whether it is about what a key names.
+    pub(crate) fn is_about(&self, key: &Key) -> bool {
+        let Key::Inode(file) = key else { return false };
+        self.older.contains_key(file) || self.moved.contains_key(file)
+    }
+}
+
+impl<S: MetaStore> Replica<S> {
+    /// Says, once in a life, that a child knows more of us than we do.
+    pub(crate) fn note_went_back(&mut self, child: OriginId) {
+        if !std::mem::replace(&mut self.lives.went_back, true) {
+            tracing::warn!(%child, "this store was put back to an older copy: a child knows more than it");
+            self.staged.outputs.push(Output::WentBack { child });
+            self.tell_who_came_before();
+        }
+    }
+
+    /// Whoever came from another server before we knew, and saw there what is lost, begins anew and is told so.
+    fn tell_who_came_before(&mut self) {
+        let came = self.children.by_origin.values().filter(|child| child.came_from_another);
+        let peers: Vec<_> = came.filter_map(|child| child.peer).collect();
+        for peer in peers {
+            self.disconnect(peer, crate::histories::lives::BEGIN_ANEW.to_owned());
+        }
+    }
+
+    /// What the parent, that was put back, shows otherwise than it had shown it.
+    pub(crate) fn find_older(&mut self, cut: &[KeyImage]) -> Result<(), StorageError> {
+        if self.config.role != Role::Station || !self.counters.rescues {
+            return Ok(());
+        }
+        for pair in cut {
+            match (&pair.key, &pair.image) {
+                (Key::Inode(file), Some(Image::Inode(now))) if *file != FileId::ROOT => {
+                    match self.confirmed_image(&pair.key)? {
+                        Some(Image::Inode(before)) => self.compare_with_before(*file, now, before)?,
+                        // Even the trace of its removal is gone.
+                        _ if self.was_known(file.maker())? && self.was_known(now.version)? && !now.is_removed() => {
+                            let stale = now.is_crowded().then(Vec::new);
+                            let moved = Moved { to: Vec::new(), stale, by: Vec::new(), user: now.uid };
+                            self.fork.lost.add_moved(*file, moved);
+                        }
+                        _ => {}
+                    }
+                }
+                (Key::Entry(parent, name), Some(Image::Entry(entry))) => {
+                    let was_known = self.was_known(entry.version)?;
+                    if !was_known {
+                        self.fork.lost.add_placed_since(entry.file);
+                    }
+                    self.note_name(&Place { parent: *parent, name: name.clone() }, Some((entry.file, was_known)))?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// What the parent shows under a name, and whether by a record that was known. If that is another file than before, or
+    /// none, it is noted: crowded files do not say themselves which names they lost.
+    pub(crate) fn note_name(&mut self, place: &Place, now: Option<(FileId, bool)>) -> Result<(), StorageError> {
+        let before = match self.confirmed_image(&Key::Entry(place.parent, place.name.clone()))? {
+            Some(Image::Entry(entry)) => Some(entry),
+            _ => None,
+        };
+        if before.map(|entry| entry.file) == now.map(|(file, _)| file) {
+            return Ok(());
+        }
+        if let Some(before) = before {
+            let renamed = self.fork.lost.names.entry(before.file).or_default();
+            renamed.lost.push((place.clone(), before.version));
+        }
+        // What was put there since stays.
+        if let Some((now, true)) = now {
+            self.fork.lost.names.entry(now).or_default().again.push(place.clone());
+        }
+        Ok(())
+    }
+
+    /// What the parent had confirmed of a key.
+    fn confirmed_image(&mut self, key: &Key) -> Result<Option<Image>, StorageError> {
+        match self.shadow(key)? {
+            Some(shadow) => Ok(shadow.image),
+            None => wayfs_tree::View::image(&self.tx(), key),
+        }
+    }
+
+    /// Whether the parent had told us of a record before: not if its number lies in a gap that another copy of its writer's store left.
+    fn was_known(&mut self, record: RecordId) -> Result<bool, StorageError> {
+        let origin = record.origin();
+        if origin == OriginId::GENESIS {
+            return Ok(true);
+        }
+        Ok(self.confirmed_origin(origin)?.is_some_and(|image| image.has(record.sequence())))
+    }
+
+    fn compare_with_before(&mut self, file: FileId, now: &Inode, before: Arc<Inode>) -> Result<(), StorageError> {
+        if before.merged_into.is_some() || now.merged_into.is_some() || before.kind != now.kind {
+            return Ok(());
+        }
+        let (knew_version, knew_attributes) = (self.was_known(now.version)?, self.was_known(now.attr_version)?);
+        let is_moved = before.places != now.places || before.unlisted != now.unlisted;
+        if is_moved && !now.is_removed() && (knew_version || !before.is_removed()) {
+            let moved = self.moved(now, &before)?;
+            self.fork.lost.add_moved(file, moved);
+        }
+        if before.is_removed() {
+            return Ok(());
+        }
+        let is_changed = before.attr_version != now.attr_version || before.xattrs != now.xattrs;
+        if is_changed && knew_attributes && !now.is_removed() {
+            self.fork.lost.add_changed(file, now.attr_version, before.clone());
+        }
+        if before.kind == Kind::File && before.content != now.content {
+            // A version that we never heard of was made since: then ours goes beside it.
+            // So is what was a copy beside this file here, and is its content there: the parent got them in another order.
+            let had_seen = knew_version && !now.is_removed() && !self.was_copy(file, now.version)?;
+            let upon = if had_seen { now.version } else { before.version };
+            self.fork.lost.add_older(file, upon, before);
+        }
+        Ok(())
+    }
+
+    /// Whether what was stored into a file stands in a file that it made, and as which it may have been written over: the parent had not
+    /// got that file, or shows a conflict. What is known of the former is older then.
+    fn is_file_of_its_own(&mut self, file: FileId, version: RecordId) -> Result<bool, StorageError> {
+        let own = FileId::made_by(version);
+        Ok(own != file && wayfs_tree::inode(&self.tx(), own)?.is_some_and(|inode| inode.merged_into.is_none()))
+    }
+
+    /// Whether what was stored into a file became a copy beside it, as the parent had told it.
+    fn was_copy(&mut self, file: FileId, version: RecordId) -> Result<bool, StorageError> {
+        let copy = FileId::made_by(version);
+        Ok(copy != file && self.confirmed_image(&Key::Inode(copy))?.is_some())
+    }
+
+    /// Of the files that went without a trace, those that the parent shows as copies under a report: of the record that made such a
+    /// one it may have become a copy there only, since the parent got the records in another order than we.
+    fn copies_there(&mut self, lost: &Lost) -> Result<BTreeSet<FileId>, StorageError> {
+        let traceless = lost.moved.iter().filter(|(_, moved)| moved.is_traceless()).map(|(file, _)| *file);
+        let mut copies = BTreeSet::new();
+        for file in traceless {
+            if wayfs_tree::View::image(&self.tx(), &Key::Conflict(file.maker()))?.is_some() {
+                copies.insert(file);
+            }
+        }
+        Ok(copies)
+    }
+
+    fn moved(&mut self, now: &Inode, before: &Inode) -> Result<Moved, StorageError> {
+        let mut by = Vec::new();
+        if before.is_removed() {
+            by.push(before.attr_version);
+        }
+        if before.is_crowded() || now.is_crowded() {
+            return Ok(Moved { to: Vec::new(), stale: Some(Vec::new()), by, user: before.uid });
+        }
+        for place in before.places.iter().filter(|place| !now.places.contains(place)) {
+            if let Some(Image::Entry(entry)) = self.confirmed_image(&Key::Entry(place.parent, place.name.clone()))? {
+                by.push(entry.version);
+            }
+        }
+        Ok(Moved { to: before.places.clone(), stale: None, by, user: before.uid })
+    }
+
+    /// Without what the parent has heard of: what it does not name of that any more was removed, and what it has otherwise
+    /// was written over, by somebody of whom we had not heard.
+    pub(crate) fn without_known(&mut self, mut lost: Lost) -> Result<Lost, StorageError> {
+        let given = self.settle_names(&mut lost)?;
+        let made = lost.gone.keys().map(|file| file.maker());
+        let others = lost.older.values().chain(lost.changed.values()).map(|(_, inode)| &**inode);
+        let stored = lost.gone.values().chain(others).flat_map(|inode| [inode.version, inode.attr_version]);
+        let moved = lost.moved.values().flat_map(|moved| moved.by.iter().copied());
+        let moved = moved.chain(given.values().flatten().map(|(_, record)| *record));
+        let mut known: BTreeMap<OriginId, Option<Arc<Origin>>> = BTreeMap::new();
+        for record in made.chain(stored).chain(moved).collect::<BTreeSet<RecordId>>() {
+            if let Entry::Vacant(unknown) = known.entry(record.origin()) {
+                unknown.insert(self.confirmed_origin(record.origin())?);
+            }
+        }
+        let has = |record: RecordId| {
+            let image = known.get(&record.origin()).and_then(Option::as_ref);
+            record.origin() == OriginId::GENESIS || image.is_some_and(|image| image.has(record.sequence()))
+        };
+        // The record that made it may have become an edit there, and a copy beside the file here only: what was stored into the copy
+        // since is lost all the same.
+        lost.gone.retain(|file, inode| !has(file.maker()) || (inode.kind == Kind::File && !has(inode.version)));
+        lost.older.retain(|_, (_, inode)| !has(inode.version));
+        lost.changed.retain(|_, (_, inode)| !has(inode.attr_version));
+        let placed_since = std::mem::take(&mut lost.placed_since);
+        let copies = self.copies_there(&lost)?;
+        for (file, names) in given {
+            let Some(moved) = lost.moved.get_mut(&file) else { continue };
+            moved.to = names.into_iter().filter(|(_, record)| !has(*record)).map(|(place, _)| place).collect();
+        }
+        lost.moved.retain(|file, moved| {
+            // Who gives a crowded file one more name says nothing of the others.
+            let was_placed = moved.stale.is_none() && placed_since.contains(file);
+            !was_placed && !copies.contains(file) && !moved.by.iter().any(|record| has(*record))
+        });
+        Ok(lost)
+    }
+
+    /// Sorts what was noted of names to the crowded files among what is lost. Answers which names these had and by which records.
+    fn settle_names(&mut self, lost: &mut Lost) -> Result<BTreeMap<FileId, Vec<(Place, RecordId)>>, StorageError> {
+        let mut given = BTreeMap::new();
+        for (file, names) in std::mem::take(&mut lost.names) {
+            if let Some(gone) = lost.gone.get_mut(&file) {
+                let known: BTreeSet<Place> = std::mem::take(&mut gone.places).into_iter().collect();
+                gone.places = known.into_iter().chain(names.lost.into_iter().map(|(place, _)| place)).collect();
+                gone.places.sort_unstable();
+                gone.places.dedup();
+                continue;
+            }
+            if let Entry::Vacant(vacant) = lost.moved.entry(file)
+                && let Some(inode) = wayfs_tree::inode(&self.tx(), file)?.filter(|inode| inode.is_crowded())
+            {
+                vacant.insert(Moved { to: Vec::new(), stale: Some(Vec::new()), by: Vec::new(), user: inode.uid });
+            }
+            if let Some(stale) = lost.moved.get_mut(&file).and_then(|moved| moved.stale.as_mut()) {
+                *stale = names.again;
+                given.insert(file, names.lost);
+            }
+        }
+        Ok(given)
+    }
+
+    /// A key that the parent, that was put back, does not name any more.
+    pub(crate) fn find_gone(&mut self, key: &Key) -> Result<(), StorageError> {
+        if self.counters.rescues
+            && let Key::Inode(file) = key
+            && let Some(inode) = wayfs_tree::inode(&self.tx(), *file)?
+        {
+            let names = wayfs_tree::names_of(&self.tx(), *file, &inode)?;
+            self.fork.lost.add_gone(*file, inode, names);
+        }
+        if self.counters.rescues
+            && let Key::Entry(parent, name) = key
+        {
+            self.note_name(&Place { parent: *parent, name: name.clone() }, None)?;
+        }
+        Ok(())
+    }
+
+    /// What the parent, which was put back, lacks of what it had confirmed under the origins that this client had before: the last
+    /// record of each that it has. What was written again before is not among it.
+    pub(crate) fn lost_of_former(&mut self) -> Result<BTreeMap<OriginId, u64>, StorageError> {
+        let mut lost = BTreeMap::new();
+        for origin in self.former_origins(FORMER_NAMED_MAX)? {
+            let has = self.upstream.as_ref().map_or(0, |upstream| upstream.applied_of(origin));
+            let left = self.lost_after.get(&origin).map_or(u64::MAX, |(after, _)| *after);
+            let had = left.min(self.confirmed_applied(origin)?);
+            if has < had {
+                lost.insert(origin, has);
+            }
+        }
+        Ok(lost)
+    }
+
+    /// What a client made, stored or removed itself under its origins after these records, as far as its cache knows.
+    pub(crate) fn find_own_lost(&mut self, after: &BTreeMap<OriginId, u64>) -> Result<Lost, StorageError> {
+        let is_lost = |record: RecordId| after.get(&record.origin()).is_some_and(|after| record.sequence() > *after);
+        if after.is_empty() {
+            return Ok(Lost::default());
+        }
+        let mut files = Vec::new();
+        let (from, until) = kind_range(table::VIEW, KeyKind::Inode);
+        self.each(&from, &until, |key, _| {
+            if let Key::Inode(file) = parse_image_key(key)? {
+                files.push(file);
+            }
+            Ok(())
+        })?;
+        let mut lost = Lost::default();
+        for file in files {
+            let Some(inode) = wayfs_tree::inode(&self.tx(), file)? else { continue };
+            if is_lost(file.maker()) {
+                let names = wayfs_tree::names_of(&self.tx(), file, &inode)?;
+                lost.add_gone(file, inode, names);
+            } else if let Some((op, user)) = removal_of(file, &inode).filter(|_| is_lost(inode.attr_version)) {
+                lost.removed.insert(inode.attr_version, (op, user));
+            } else if inode.kind == Kind::File
+                && !inode.is_removed()
+                && is_lost(inode.version)
+                && !self.is_file_of_its_own(file, inode.version)?
+            {
+                lost.add_older(file, inode.version, inode);
+            }
+        }
+        Ok(lost)
+    }
+}
+
+/// How the last name of a file was taken away, if its marker tells.
+fn removal_of(file: FileId, marker: &Inode) -> Option<(Op, u32)> {
+    let Place { parent, name } = marker.removed_from.clone()?;
+    let op = match marker.kind {
+        Kind::Directory => Op::Rmdir { parent, name, file },
+        // Who had removed what he had written himself had seen all of his own before: whatever of that the parent shows now.
+        _ => {
+            let is_his = marker.version.origin() == marker.attr_version.origin();
+            let version = if is_his { marker.attr_version } else { marker.version };
+            Op::Unlink { parent, name, file, version }
+        }
+    };
+    Some((op, marker.uid))
+}

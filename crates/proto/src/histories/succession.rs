@@ -1,0 +1,168 @@
+//! A station that takes the place of its home, which is gone for good.
+//!
+//! ```text
+//!   station's store   view = what the home had confirmed + tentative records     log, shadow, owed
+//!        │ opened as the home's, with `Config::succeeds`
+//!        ▼
+//!   home's store      view (all of it is the order now)                          nothing waits for anybody
+//! ```
+//!
+//! What stood in the station's log becomes part of the order as it stands there. The numbering of changes goes on, so the
+//! station's own children resume as if nothing had happened; other stations bring cursors of the former home, and are
+//! told what a home that went back tells: they take the whole state over, and write again what this home lacks. Clients
+//! that know more ask (`Up::Catch`), and go on as another origin. Origins are given from a place that only this life can
+//! have drawn (`members/home.rs`): the former home may have given more of them than this station heard of.
+//!
+//! Contents that only the former home had are missing from now on, with nobody on record: the driver says of those that
+//! lie here that they do, and the rest is not called stable.
+
+use crate::contents::Missing;
+use crate::replica::{PAGE, Replica};
+use crate::state::log::TOUCH;
+use crate::state::tables::{
+    KeyKind, kind_range, pack, parse_image_key, record_key, root_key, table, unpack, unpack_view,
+};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use wayfs_types::{
+    Admitted, CommitNumber, FileId, Image, Inode, Key, Limits, MetaStore, NodeId, Origin, OriginId, StorageError,
+};
+
+/// Row of the meta table: whose place this home took.
+const SUCCESSION: &[u8] = &[table::META, b'p'];
+
+/// Whose place a home took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Succession {
+    /// The origin of the former home; [`OriginId::GENESIS`] if none was known.
+    pub origin: OriginId,
+    /// Its key; `None` if none was known.
+    pub node: Option<NodeId>,
+    /// The newest change of this store then.
+    pub at: CommitNumber,
+    /// Records that the former home had not confirmed.
+    pub tentative: u64,
+}
+
+/// What is to be known of a station before it takes its home's place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Prospect {
+    /// It has taken over the whole state of the home at least once, and is not in the middle of doing so again.
+    pub is_whole: bool,
+    /// Records that the home has not confirmed, as far as this station knows: they become part of the order.
+    pub tentative: u64,
+    /// Versions whose contents clients below this station have and it does not, and their bytes.
+    pub missing: u64,
+    /// Their bytes.
+    pub missing_bytes: u64,
+}
+
+impl<S: MetaStore> Replica<S> {
+    /// What is known of this station as a successor of its home. Which contents lie here the driver knows.
+    pub fn prospect(&self) -> Prospect {
+        let count = |number: i64| u64::try_from(number).unwrap_or(0);
+        Prospect {
+            is_whole: self.counters.synced && self.counters.reset.is_none() && !self.counters.rescues,
+            tentative: self.log.tentative_len(),
+            missing: count(self.totals.missing),
+            missing_bytes: count(self.totals.missing_bytes),
+        }
+    }
+
+    /// Whose place this home took; `None`: it made the volume, or is no home.
+    pub fn succession(&self) -> Option<Succession> {
+        self.succession
+    }
+
+    pub(crate) fn read_succession(&mut self) -> Result<(), StorageError> {
+        self.succession = self.store.get(SUCCESSION)?.map(|bytes| unpack(&bytes)).transpose()?;
+        Ok(())
+    }
+
+    /// Makes a home's store of a station's. A crash in between leaves a station's store, with which it is begun again.
+    pub(crate) fn succeed(&mut self) -> Result<(), StorageError> {
+        let own = self.config.origin;
+        let mut former = None;
+        let quota = self.quota_of_volume()?;
+        for (origin, image) in self.origins()? {
+            if image.admitted == Admitted::Home && origin != own {
+                former = Some((origin, image.node));
+                let revoked = Origin { admitted: Admitted::Revoked, ..image };
+                self.put_image(Key::Origin(origin), Some(Image::Origin(revoked.into())))?;
+            } else if origin == own {
+                // The volume's quota stands in the row of its home.
+                let limits = Limits { quota, ..image.limits };
+                let home = Origin { admitted: Admitted::Home, limits, ..image };
+                self.put_image(Key::Origin(origin), Some(Image::Origin(home.into())))?;
+            }
+        }
+        let overlay = std::mem::take(&mut self.overlay);
+        self.note_unheld()?;
+        self.overlay = overlay;
+        self.keep_previous_owed()?;
+        let tentative = self.clear(table::LOG)?;
+        for of in [table::SHADOW, TOUCH, table::OWED] {
+            self.clear(of)?;
+        }
+        self.counters.resume = None;
+        self.counters.reset = None;
+        self.counters.rescues = false;
+        self.counters.synced = true;
+        let succession = Succession {
+            origin: former.map_or(OriginId::GENESIS, |(origin, _)| origin),
+            node: former.map(|(_, node)| node),
+            at: self.counters.change,
+            tentative,
+        };
+        self.overlay.put_raw(SUCCESSION.to_vec(), pack(&succession));
+        self.note_all_may_hold();
+        self.take_role()?;
+        self.commit()?;
+        tracing::warn!(?succession, "this station takes the place of the home");
+        self.sync_wanted = true;
+        self.ask_sync();
+        Ok(())
+    }
+
+    /// Takes all rows of a table out. Answers how many there were.
+    fn clear(&mut self, of: u8) -> Result<u64, StorageError> {
+        let mut keys = Vec::new();
+        self.each(&[of], &[of + 1], |key, _| {
+            keys.push(key.to_vec());
+            Ok(())
+        })?;
+        let count = keys.len() as u64;
+        keys.into_iter().for_each(|key| self.overlay.delete_raw(key));
+        Ok(count)
+    }
+
+    /// Notes what only the former home is known to have. A page at a time, since a volume may have millions of files.
+    fn note_unheld(&mut self) -> Result<(), StorageError> {
+        let (mut from, until) = kind_range(table::VIEW, KeyKind::Inode);
+        loop {
+            let rows = self.store.scan(&from, &until, PAGE)?;
+            let Some((last, _)) = rows.last() else { return Ok(()) };
+            from.clone_from(last);
+            from.push(0);
+            for (key, value) in &rows {
+                if let (Key::Inode(file), Image::Inode(inode)) = (parse_image_key(key)?, unpack_view(value)?.image) {
+                    self.note_unheld_of(file, Arc::unwrap_or_clone(inode))?;
+                }
+            }
+            self.commit()?;
+        }
+    }
+
+    fn note_unheld_of(&mut self, file: FileId, inode: Inode) -> Result<(), StorageError> {
+        let version = inode.version;
+        let Some(root) = inode.content.root().filter(|_| !inode.is_removed()) else { return Ok(()) };
+        let is_owed = self.store.get(&record_key(table::OWED, version))?.is_some();
+        // Or it is on record under another name: equal contents met.
+        if is_owed || self.missing(version)?.is_some() || self.merged_holder(&inode)?.is_some() {
+            return Ok(());
+        }
+        self.overlay.put_raw(record_key(table::MISSING, version), pack(&Missing::of(file, version, inode.content)));
+        self.overlay.put_raw(root_key(&root, version), Vec::new());
+        Ok(())
+    }
+}

@@ -1,0 +1,134 @@
+//! A station takes over the whole state of its home: because it is new, was away for long, or the home was put back.
+//!
+//! ```text
+//!   reset at change N ──images, each named key gets a number beyond N──▶ sweep: what the home did not name is no more
+//! ```
+//!
+//! The number of a key tells only of those that nothing tentative touched. What the home had confirmed of the others lies
+//! aside, with a number of its own; and a replay puts such a key back into the view under a new number although the home
+//! said nothing of it. Those are remembered as **unnamed** until the home names them.
+
+use crate::api::{Output, Role};
+use crate::replica::Replica;
+use crate::state::log::Shadow;
+use crate::state::tables::{number_key, parse_image_key, table, unpack};
+use std::collections::BTreeSet;
+use wayfs_types::{Key, MetaStore, Place, StorageError};
+use wayfs_wire::KeyImage;
+
+impl<S: MetaStore> Replica<S> {
+    /// Applies a cut. A client notes that the parent vouched for what it names; so does a station that takes
+    /// over the whole state, and sweeps the rest later.
+    pub(crate) fn take_cut(&mut self, cut: Vec<KeyImage>) -> Result<(), StorageError> {
+        let is_noted = self.config.role == Role::Client || self.counters.reset.is_some();
+        let keys: Vec<Key> = if is_noted { cut.iter().map(|pair| pair.key.clone()).collect() } else { Vec::new() };
+        self.take_images(cut)?;
+        for key in keys {
+            self.fork.unnamed.remove(&key);
+            self.renew_key(key)?;
+        }
+        Ok(())
+    }
+
+    /// Gives a key a new number although its image stays.
+    fn renew_key(&mut self, key: Key) -> Result<(), StorageError> {
+        let image = wayfs_tree::View::image(&self.tx(), &key)?;
+        if image.is_some() {
+            self.put_image(key.clone(), image)?;
+            self.overlay.renew(key);
+        }
+        Ok(())
+    }
+
+    /// What had a shadow row is put back, and the cut does not name it. `number`: when the home vouched for it.
+    pub(crate) fn note_unnamed(&mut self, key: &Key, number: u64) {
+        if self.counters.reset.is_some_and(|reset| number <= reset.0) {
+            self.fork.unnamed.insert(key.clone());
+        }
+    }
+
+    /// What the home did not name while it told its whole state, and what has a shadow row of that.
+    fn stale_keys(&mut self) -> Result<(Vec<Key>, Vec<Key>), StorageError> {
+        let Some(reset) = self.counters.reset else { return Ok((Vec::new(), Vec::new())) };
+        let mut unnamed = std::mem::take(&mut self.fork.unnamed);
+        let mut old = Vec::new();
+        self.each(&number_key(table::CHANGE, 0), &number_key(table::CHANGE, reset.0 + 1), |_, value| {
+            let mut key = vec![table::VIEW];
+            key.extend(value);
+            old.push(parse_image_key(&key)?);
+            Ok(())
+        })?;
+        // What this very cut names has its old row still.
+        let mut old: BTreeSet<Key> = old.into_iter().filter(|key| !self.overlay.is_touched(key)).collect();
+        let mut shadowed = Vec::new();
+        let mut from = vec![table::SHADOW];
+        loop {
+            let pairs = self.tx().scan_raw(&from, &[table::SHADOW + 1], crate::replica::PAGE)?;
+            let Some((last, _)) = pairs.last() else { break };
+            from.clone_from(last);
+            from.push(0);
+            for (key, value) in pairs {
+                let key = parse_image_key(&key)?;
+                let Shadow { number, image } = unpack(&value)?;
+                // Its old row tells what tentative records made of it, not what the home said.
+                old.remove(&key);
+                let is_unnamed = unnamed.remove(&key) || number <= reset.0;
+                if is_unnamed && image.is_some() {
+                    shadowed.push(key);
+                }
+            }
+        }
+        unnamed.extend(old);
+        Ok((unnamed.into_iter().collect(), shadowed))
+    }
+
+    /// After the whole state came: what it did not name is no more.
+    pub(crate) fn sweep(&mut self) -> Result<(), StorageError> {
+        if self.counters.reset.is_none() {
+            return Ok(());
+        }
+        let (mut stale, shadowed) = self.stale_keys()?;
+        if self.counters.rescues {
+            for key in &shadowed {
+                if let Key::Entry(parent, name) = key {
+                    self.note_name(&Place { parent: *parent, name: name.clone() }, None)?;
+                }
+            }
+            self.take_orphans(&shadowed)?;
+        }
+        self.counters.reset = None;
+        let mut bound = Vec::new();
+        for key in shadowed {
+            match self.shadow(&key)? {
+                Some(_) => bound.push(KeyImage { key, image: None }),
+                None => stale.push(key),
+            }
+        }
+        if !bound.is_empty() {
+            self.take_images(bound)?;
+        }
+        for key in stale {
+            self.find_gone(&key)?;
+            self.put_image(key, None)?;
+        }
+        if std::mem::take(&mut self.counters.rescues) {
+            self.write_what_is_lost()?;
+        }
+        Ok(())
+    }
+
+    fn write_what_is_lost(&mut self) -> Result<(), StorageError> {
+        let lost = std::mem::take(&mut self.fork.lost);
+        let lost = self.without_known(lost)?;
+        let written_over = self.find_written_over(&lost)?;
+        let mut records = if lost.is_empty() { 0 } else { self.write_lost(lost)? };
+        records += self.write_over_again(written_over)?;
+        let unwritten = std::mem::take(&mut self.fork.unwritten);
+        self.write_parted(unwritten)?;
+        self.forget_found()?;
+        self.take_over_forgotten()?;
+        self.begin_after_loss();
+        self.staged.outputs.push(Output::Recovered { records });
+        Ok(())
+    }
+}

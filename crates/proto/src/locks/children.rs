@@ -1,0 +1,190 @@
+//! Locks of the children, in the table of their parent.
+//!
+//! A lock orders data: what a child did before it let go comes before the release in its session, so it is applied
+//! when the release takes effect; and who is granted the lock thereafter is told all of it first (`Child::grants`).
+
+use crate::locks::table::{Asker, Holder, Recall, Verdict, Which};
+use crate::replica::{Replica, StepError};
+use wayfs_types::request::{LockFamily, LockOwner, LockRange, LockRequest};
+use wayfs_types::{FileId, MetaStore, OriginId};
+use wayfs_wire::{AskId, Down, LockVerdict, Up};
+
+impl<S: MetaStore> Replica<S> {
+    /// What a child says about locks.
+    ///
+    /// # Errors
+    /// [`StepError::Storage`] if it cannot be written down that it may have some.
+    pub(crate) fn handle_child_locks(&mut self, child: OriginId, up: Up) -> Result<(), StepError> {
+        if let Up::Lock { ask, request } | Up::KeepLock { ask, request } = up
+            && !self.is_relayed(&request)
+            && !self.note_may_hold(child, request.family)?
+        {
+            self.children.tell(child, Down::LockAnswer { ask, verdict: LockVerdict::Overload });
+            return Ok(());
+        }
+        self.take_child_locks(child, up);
+        Ok(())
+    }
+
+    fn take_child_locks(&mut self, child: OriginId, up: Up) {
+        match up {
+            Up::Lock { ask, request } if self.is_relayed(&request) => self.relay_lock(child, ask, request),
+            Up::Lock { ask, request } => {
+                let holder = Holder { origin: child, owner: request.owner };
+                self.suppose_left(holder, &request);
+                if self.delegate_locks(child, ask, &request) {
+                    return;
+                }
+                let verdict = self.locks.lock(Asker::Child(child, ask), holder, request);
+                self.tell_child_verdict(child, ask, &request, verdict);
+            }
+            Up::KeepLock { ask, request } => self.handle_child_keeps(child, ask, request),
+            Up::TestLock { ask, request } => self.handle_child_test(child, ask, request),
+            Up::Unlock { file, family, owner, range } => self.handle_child_unlock(child, (file, family), owner, range),
+            Up::LockCancel { ask } if self.relay_cancel(child, ask) => {}
+            Up::LockCancel { ask } => self.handle_child_lock_cancel(child, ask),
+            Up::ReturnLocks { file, family, serial, held } => {
+                self.handle_locks_returned(Recall { child, file, family, serial }, &held);
+            }
+            Up::Hello { .. }
+            | Up::Chains { .. }
+            | Up::Seals { .. }
+            | Up::Renew { .. }
+            | Up::Watch { .. }
+            | Up::Unwatch { .. }
+            | Up::Refresh { .. }
+            | Up::Start
+            | Up::Records { .. }
+            | Up::Received { .. }
+            | Up::Ask { .. }
+            | Up::Have { .. }
+            | Up::Want { .. }
+            | Up::Cancelled { .. }
+            | Up::Holds { .. }
+            | Up::Lent { .. }
+            | Up::Facts { .. }
+            | Up::Catch { .. }
+            | Up::TakesRights { .. }
+            | Up::Claim { .. }
+            | Up::GivenBack { .. }
+            | Up::GiveLock { .. }
+            | Up::LockGiven { .. }
+            | Up::BringsLocks { .. }
+            | Up::Gone { .. }
+            | Up::Ping { .. } => {}
+        }
+    }
+
+    /// A child wants to keep what it had in a former session.
+    fn handle_child_keeps(&mut self, child: OriginId, ask: AskId, request: LockRequest) {
+        let holder = Holder { origin: child, owner: request.owner };
+        if self.is_relayed(&request) {
+            return self.keep_relayed(child, ask, request);
+        }
+        self.note_brings_locks(child);
+        if self.comes_too_late(holder, &request) || self.left_locks.was_given(child, &request) {
+            return self.children.tell(child, Down::LockAnswer { ask, verdict: LockVerdict::Refused });
+        }
+        self.suppose_left(holder, &request);
+        let verdict = self.locks.keep(Asker::Child(child, ask), holder, request);
+        self.tell_child_verdict(child, ask, &request, verdict);
+    }
+
+    /// What became of a child's question; if it waits on, nothing is said.
+    pub(crate) fn tell_child_verdict(&mut self, child: OriginId, ask: AskId, request: &LockRequest, verdict: Verdict) {
+        let verdict = match verdict {
+            Verdict::Granted => {
+                self.children.grant(child, ask, self.counters.change.0);
+                let granted = self.locks.wake_beside(request);
+                return self.tell_granted(granted);
+            }
+            Verdict::Refused => LockVerdict::Refused,
+            Verdict::Deadlock => LockVerdict::Deadlock,
+            Verdict::Overload => LockVerdict::Overload,
+            Verdict::Waiting => return,
+        };
+        self.children.tell(child, Down::LockAnswer { ask, verdict });
+    }
+
+    fn handle_child_test(&mut self, child: OriginId, ask: AskId, request: LockRequest) {
+        if self.is_relayed(&request) {
+            return self.relay_test(child, ask, request);
+        }
+        let holder = Holder { origin: child, owner: request.owner };
+        if let Some(verdict) = self.locks.defers_test(Asker::Child(child, ask), holder, request) {
+            return self.tell_child_verdict(child, ask, &request, verdict);
+        }
+        let held = self.locks.test(holder, &request);
+        self.tell_child_tested(child, ask, held);
+    }
+
+    /// What is in the way of a lock of a child.
+    pub(crate) fn tell_child_tested(&mut self, child: OriginId, ask: AskId, held: Option<LockRequest>) {
+        let verdict = held.map_or(LockVerdict::Free, LockVerdict::Held);
+        self.children.tell(child, Down::LockAnswer { ask, verdict });
+    }
+
+    fn handle_child_unlock(
+        &mut self,
+        child: OriginId,
+        (file, family): (FileId, LockFamily),
+        owner: LockOwner,
+        range: LockRange,
+    ) {
+        let holder = Holder { origin: child, owner };
+        let held = self.locks.held_in(holder, file, family, range);
+        let granted = self.locks.unlock(holder, file, family, range);
+        self.tell_granted(granted);
+        self.relay_unlock((file, family), holder, range, &held);
+    }
+
+    /// Whether others may have had in the meantime what a child wants to keep. A server that was opened a moment ago knows of no
+    /// lock, and believes whom it waits for (`locks/grace.rs`). Claims, for which it does not wait, it believes all.
+    fn comes_too_late(&self, holder: Holder, request: &LockRequest) -> bool {
+        let is_claim = request.family == LockFamily::Claim;
+        let is_decided_here = is_claim || self.is_the_homes(request.file).unwrap_or(true);
+        let is_believed = if is_claim {
+            self.now < self.opened + self.config.lease
+        } else {
+            self.children.lock_grace.waits_for(holder.origin)
+        };
+        is_decided_here && !is_believed && !self.locks.has_kept(holder, request)
+    }
+
+    fn handle_child_lock_cancel(&mut self, child: OriginId, ask: AskId) {
+        let granted = self.locks.give_up(Asker::Child(child, ask));
+        self.tell_granted(granted);
+        // If it was granted in the meantime, that answer is on its way and comes first; or it waits until the child has seen what
+        // was done before, and is the answer then.
+        if self.children.is_granted(child, ask) {
+            return;
+        }
+        self.children.tell(child, Down::LockAnswer { ask, verdict: LockVerdict::Refused });
+    }
+
+    /// A child's session is over: it keeps its locks for a lease, and waits for none.
+    pub(crate) fn locks_child_away(&mut self, child: OriginId) {
+        self.end_lock_delegations(child);
+        if !self.locks.is_empty() {
+            let granted = self.locks.forget_waiting(child);
+            self.tell_granted(granted);
+        }
+    }
+
+    /// A child's new session: its locks stay for it to reclaim.
+    pub(crate) fn locks_child_returns(&mut self, child: OriginId) {
+        self.locks.note_returned(child);
+        self.locks.mark_stale(child);
+        self.abandon_relays(child);
+    }
+
+    /// A station's lease is over.
+    pub(crate) fn locks_release_child(&mut self, child: OriginId) {
+        if !self.locks.is_empty() {
+            let granted = self.locks.release_all(child, Which::All);
+            self.tell_granted(granted);
+        }
+        self.abandon_relays(child);
+        self.end_relays();
+    }
+}

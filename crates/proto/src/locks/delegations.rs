@@ -1,0 +1,267 @@
+//! Locks that stay with the client whose programs alone use them.
+//!
+//! ```text
+//!   client                                parent
+//!     Lock ─────────────────────────────▶  nobody else has or wants a lock on the file
+//!     ◀──────── LockAnswer: Delegated
+//!     its programs lock and unlock: nothing is said
+//!                                          another asks for a lock there, and waits
+//!     ◀────────────────── RecallLocks
+//!     Records; ReturnLocks, what is held ▶  the other is granted its lock, refused, or waits on
+//! ```
+//!
+//! A client decides so as it does without any parent, by its mirror. It returns a file when it is asked to, when one of its programs
+//! would have to wait (only the parent sees who waits for whom), when its programs have more locks there than one message is to
+//! tell, and when none had one for half a lease. What its programs did under their locks goes ahead of what is returned, so
+//! whoever gets a lock next is told of it first ([S-lock-order]).
+//!
+//! A client that had no answer from its parent for a lease asks again, and a delegation ends with its session. Until the client is back, and has reclaimed what it holds, or for a lease, the parent
+//! keeps the whole file for it, and treats it then as a lock that was left (`locks/left.rs`).
+//!
+//! Who does not return a file within half a lease keeps nobody waiting who does not wait for locks: it counts as having all of it until it
+//! does, or is gone.
+//!
+//! The home gives locks in exclusive directories, and claims, one by one: nothing of these is delegated.
+//!
+//! Bounds: so many files of one client ([`crate::Config::lock_delegations_max`]), each a row in both tables.
+
+use crate::api::Role;
+use crate::locks::requests::LockAsk;
+use crate::locks::table::{Asker, Recall, Verdict};
+use crate::replica::Replica;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use wayfs_types::request::{Answer, LockFamily, LockRequest, Outcome, RequestId};
+use wayfs_types::{FileId, FsError, MetaStore, OriginId, Time};
+use wayfs_wire::{AskId, Down, LOCKS_TOLD_MAX, Up};
+
+/// Files of one client that it decides about.
+pub(crate) const FILES_MAX: usize = 1024;
+
+/// Locks in one file at which a client returns it: half of what a message may tell, since some come in the meantime.
+const HELD_MAX: usize = LOCKS_TOLD_MAX / 2;
+
+/// Client: files whose locks it decides about.
+#[derive(Debug, Default)]
+pub(crate) struct LockDelegations {
+    rows: BTreeMap<(FileId, LockFamily), Row>,
+    /// When it is looked at again which of them nobody uses.
+    look_at: Option<Time>,
+    /// The last that was returned: answers that were given before are of then.
+    returned: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Row {
+    serial: u64,
+    used: Time,
+}
+
+impl LockDelegations {
+    /// When unused ones are to be returned.
+    pub(crate) fn timeout(&self) -> Option<Time> {
+        self.look_at
+    }
+
+    fn begin(&mut self, key: (FileId, LockFamily), serial: u64, (now, unused): (Time, Duration)) {
+        if serial > self.returned {
+            self.rows.insert(key, Row { serial, used: now });
+            self.look_at = self.look_at.or(Some(now + unused));
+        }
+    }
+
+    fn end(&mut self, key: (FileId, LockFamily)) -> Option<Row> {
+        let row = self.rows.remove(&key)?;
+        self.returned = self.returned.max(row.serial);
+        Some(row)
+    }
+}
+
+/// The client's half.
+impl<S: MetaStore> Replica<S> {
+    /// Files whose locks this client decides about by itself, one for each family.
+    pub fn locks_delegated(&self) -> usize {
+        self.delegations().map_or(0, |delegations| delegations.rows.len())
+    }
+
+    /// Whether it is ours to decide about a file's locks.
+    pub(crate) fn is_delegated(&self, file: FileId, family: LockFamily) -> bool {
+        self.locks_go_up() && self.delegations().is_some_and(|of| of.rows.contains_key(&(file, family)))
+    }
+
+    fn delegations(&self) -> Option<&LockDelegations> {
+        self.upstream.as_ref().map(|upstream| &upstream.lock_delegations)
+    }
+
+    fn delegations_mut(&mut self) -> Option<&mut LockDelegations> {
+        self.upstream.as_mut().map(|upstream| &mut upstream.lock_delegations)
+    }
+
+    /// Decides about a lock. `None`: the parent is to be asked, and has the file back.
+    pub(crate) fn lock_delegated(&mut self, id: RequestId, request: LockRequest) -> Option<Outcome> {
+        if !self.uses_delegated(&request) {
+            return None;
+        }
+        let holder = self.own_holder(request.owner);
+        let at_once = LockRequest { wait: false, ..request };
+        match self.locks.lock(Asker::Own(id), holder, at_once) {
+            Verdict::Granted => {
+                self.return_if_many(request.file, request.family);
+                Some(Ok(Answer::Done))
+            }
+            Verdict::Refused if !request.wait => Some(Err(FsError::Locked)),
+            Verdict::Overload => Some(Err(FsError::NoLocks)),
+            Verdict::Refused | Verdict::Waiting | Verdict::Deadlock => {
+                self.return_locks(request.file, request.family);
+                None
+            }
+        }
+    }
+
+    /// What is in the way of a lock. `None`: the parent is to be asked.
+    pub(crate) fn test_delegated(&mut self, request: &LockRequest) -> Option<Outcome> {
+        if !self.uses_delegated(request) {
+            return None;
+        }
+        Some(Ok(Answer::Lock(self.locks.test(self.own_holder(request.owner), request))))
+    }
+
+    /// Whether we decide about this. What has become the home's to give we do not, and nothing when the parent may have taken us for
+    /// gone: it answered nothing for a lease.
+    fn uses_delegated(&mut self, request: &LockRequest) -> bool {
+        let (file, family, now) = (request.file, request.family, self.now);
+        let is_heard = self.upstream.as_ref().is_some_and(|upstream| now < upstream.lease_until);
+        if !is_heard || !self.is_delegated(file, family) {
+            return false;
+        }
+        if self.is_the_homes(file).unwrap_or(true) {
+            self.return_locks(file, family);
+            return false;
+        }
+        if let Some(row) = self.delegations_mut().and_then(|of| of.rows.get_mut(&(file, family))) {
+            row.used = now;
+        }
+        true
+    }
+
+    /// Letting go of a part of a range makes two of it.
+    pub(crate) fn return_if_many(&mut self, file: FileId, family: LockFamily) {
+        if self.is_delegated(file, family) && self.own_locks_in(file, family).len() >= HELD_MAX {
+            self.return_locks(file, family);
+        }
+    }
+
+    fn own_locks_in(&self, file: FileId, family: LockFamily) -> Vec<LockRequest> {
+        self.locks.held_in_file(self.config.origin, file, family)
+    }
+
+    /// The parent decides again: it is told what our programs have, behind what they did.
+    fn return_locks(&mut self, file: FileId, family: LockFamily) {
+        let Some(row) = self.delegations_mut().and_then(|of| of.end((file, family))) else { return };
+        let mut held = self.own_locks_in(file, family);
+        for LockRequest { owner, range, .. } in held.split_off(held.len().min(LOCKS_TOLD_MAX)) {
+            // Nobody would know of it.
+            self.lose_lock(file, family, owner, range);
+        }
+        let returned = Up::ReturnLocks { file, family, serial: row.serial, held };
+        self.post_after(self.counters.sequence, returned);
+    }
+
+    /// The parent's answer to a question: it is ours to decide.
+    pub(crate) fn handle_delegated(&mut self, of: LockAsk, serial: u64) {
+        let (LockAsk::Lock(_, request)
+        | LockAsk::Cancelled(_, request)
+        | LockAsk::Abandoned(request)
+        | LockAsk::Reclaim(request)) = of
+        else {
+            return;
+        };
+        let times = (self.now, self.unused_max());
+        if let Some(delegations) = self.delegations_mut() {
+            delegations.begin((request.file, request.family), serial, times);
+        }
+        self.return_if_many(request.file, request.family);
+        match of {
+            LockAsk::Lock(id, _) => {
+                if let Some(outcome) = self.lock(id, request) {
+                    self.end_request(id, outcome);
+                }
+            }
+            LockAsk::Cancelled(id, _) => {
+                let outcome = match self.lock_delegated(id, LockRequest { wait: false, ..request }) {
+                    Some(Err(FsError::Locked)) if request.wait => Err(FsError::Interrupted),
+                    Some(outcome) => outcome,
+                    None => Err(FsError::Interrupted),
+                };
+                self.end_request(id, outcome);
+            }
+            LockAsk::Abandoned(_) => self.wake_held_back(),
+            LockAsk::Reclaim(_) => self.settle_vouched(),
+            LockAsk::Test(_) | LockAsk::Claim(..) | LockAsk::Relay(_) => {}
+        }
+    }
+
+    /// The parent wants a file back.
+    pub(crate) fn handle_recalled(&mut self, file: FileId, family: LockFamily, serial: u64) {
+        // One that was returned meanwhile is under way.
+        let row = self.delegations().and_then(|of| of.rows.get(&(file, family)));
+        if row.is_some_and(|row| row.serial == serial) {
+            self.return_locks(file, family);
+        }
+    }
+
+    /// For how long a file stays that no program has locked.
+    fn unused_max(&self) -> Duration {
+        self.config.lease / 2
+    }
+
+    /// Returns what no program uses: a client that goes is not waited for because of it.
+    pub(crate) fn return_unused_locks(&mut self) {
+        let (now, unused) = (self.now, self.unused_max());
+        let Some(delegations) = self.delegations().filter(|of| of.look_at.is_some_and(|at| now >= at)) else { return };
+        let old = delegations.rows.iter().filter(|(_, row)| now >= row.used + unused);
+        for (file, family) in old.map(|(key, _)| *key).collect::<Vec<_>>() {
+            if self.own_locks_in(file, family).is_empty() {
+                self.return_locks(file, family);
+            }
+        }
+        if let Some(delegations) = self.delegations_mut() {
+            delegations.look_at = (!delegations.rows.is_empty()).then_some(now + unused);
+        }
+    }
+}
+
+/// The parent's half.
+impl<S: MetaStore> Replica<S> {
+    /// A client asks for a lock that nobody else is concerned with: it decides about the file from here on. Answers whether it does.
+    pub(crate) fn delegate_locks(&mut self, child: OriginId, ask: AskId, request: &LockRequest) -> bool {
+        let is_client = self.children.by_origin.get(&child).is_some_and(|row| !row.is_station);
+        let most = self.config.lock_delegations_max;
+        let may_be = is_client && most > 0 && request.family != LockFamily::Claim;
+        if !may_be || self.is_the_homes(request.file).unwrap_or(true) {
+            return false;
+        }
+        let Some(serial) = self.locks.delegate(child, request, most) else { return false };
+        self.children.delegate(child, ask, serial, self.counters.change.0);
+        true
+    }
+
+    pub(crate) fn recall_locks(&mut self, recall: Recall) {
+        let Recall { child, file, family, serial } = recall;
+        let change = self.counters.change.0;
+        self.children.tell_behind(child, Down::RecallLocks { file, family, serial }, change);
+    }
+
+    /// A client returned a file. What is not delegated to it any more changes nothing.
+    pub(crate) fn handle_locks_returned(&mut self, recall: Recall, held: &[LockRequest]) {
+        let granted = self.locks.take_back(recall, held);
+        self.tell_granted(granted);
+    }
+
+    /// A client's session is over.
+    pub(crate) fn end_lock_delegations(&mut self, child: OriginId) {
+        if self.config.role != Role::Client {
+            self.locks.end_delegations(child);
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! After a start: no new lock while those who may have one are not back.
+//!
+//! ```text
+//!   first question about a lock ──▶ HOLDER row, durable before the answer
+//!   opened ──row──▶ awaited ──started in the life of the row──▶ known
+//!                      └────────── its locks are over ────────────┘      nobody is awaited: the table gives again
+//! ```
+//!
+//! A server keeps its table of locks in memory, and on its disk only who may have any. When it was restarted, these come back
+//! and claim what they had (`Up::KeepLock`). What is new waits for them, or until they must know that they have lost it: a client
+//! a lease after we heard it last, the clients of a station two (`locks/kept.rs`). A station that was restarted as well speaks for
+//! none of its clients, which come back to it in that time. Claims do not wait: no program has them, and a change under one is answered when we have it.
+//!
+//! A row is written when a child asks for a lock and there is none, and taken back a lease later or more, when it has nothing here.
+//! So whoever takes locks in turn costs one small write, and nobody waits for those who had none.
+
+use crate::locks::kept::locks_end;
+use crate::locks::requests::own_outcome;
+use crate::locks::table::{Asker, Decided};
+use crate::replica::{Replica, StepError};
+use crate::state::tables::{origin_key, pack, parse_origin_key, unpack};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use wayfs_types::request::{Answer, LockFamily};
+use wayfs_types::{Life, MetaStore, OriginId, StorageError, Time};
+
+/// Rows of children that may have locks.
+pub(crate) const HOLDER: u8 = b'i';
+
+/// Who stands for all members: a home that took the place of another does not know who had locks there.
+const ALL: OriginId = OriginId::GENESIS;
+
+/// What is kept of a child over restarts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct HolderRow {
+    is_station: bool,
+    /// The life of its store in which it was given locks; none for a client, whose programs end with it.
+    life: Life,
+}
+
+/// Who may have locks.
+#[derive(Debug, Default)]
+pub(crate) struct LockGrace {
+    /// Who has a row, and when it is looked at again.
+    rows: BTreeMap<OriginId, (HolderRow, Time)>,
+    /// Who may have had locks before we were opened, and is not back.
+    awaited: BTreeMap<OriginId, Awaited>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Awaited {
+    until: Time,
+    /// It came back without what it knew.
+    forgot: bool,
+}
+
+impl LockGrace {
+    /// Whether a child is believed what it says that it had.
+    pub(crate) fn waits_for(&self, child: OriginId) -> bool {
+        self.awaited.contains_key(&child) || self.awaited.contains_key(&ALL)
+    }
+
+    /// When something is to be done next.
+    pub(crate) fn next(&self) -> Option<Time> {
+        let looks = self.rows.values().map(|(_, look)| *look);
+        looks.chain(self.awaited.values().map(|awaited| awaited.until)).min()
+    }
+
+    /// A child is back, in this life of its store.
+    pub(crate) fn note_back(&mut self, child: OriginId, life: Life) {
+        let row = self.rows.get(&child).map(|(row, _)| *row);
+        if let Some(awaited) = self.awaited.get_mut(&child) {
+            awaited.forgot |= row.is_some_and(|row| row.is_station && row.life != life);
+        }
+    }
+
+    fn await_all(&mut self, opened: Time, lease: Duration) {
+        for (child, (row, _)) in &self.rows {
+            let until = if row.is_station { locks_end(opened, lease) } else { opened + lease };
+            self.awaited.insert(*child, Awaited { until, forgot: false });
+        }
+    }
+}
+
+impl<S: MetaStore> Replica<S> {
+    /// Reads who may have locks, and waits for them.
+    pub(crate) fn begin_lock_grace(&mut self) -> Result<(), StorageError> {
+        let mut grace = LockGrace::default();
+        let (now, lease) = (self.now, self.config.lease);
+        self.each(&[HOLDER], &[HOLDER + 1], |key, value| {
+            grace.rows.insert(parse_origin_key(key)?, (unpack(value)?, now + lease));
+            Ok(())
+        })?;
+        grace.await_all(now, lease);
+        if !grace.awaited.is_empty() {
+            self.locks.pause();
+        }
+        self.children.lock_grace = grace;
+        Ok(())
+    }
+
+    /// Writes down that any member may have locks.
+    pub(crate) fn note_all_may_hold(&mut self) {
+        self.overlay.put_raw(origin_key(HOLDER, ALL), pack(&HolderRow { is_station: true, life: Life::NONE }));
+    }
+
+    /// Writes down that a child may have locks from now on. Answers whether there was room for it.
+    pub(crate) fn note_may_hold(&mut self, child: OriginId, family: LockFamily) -> Result<bool, StepError> {
+        let is_station = self.children.by_origin.get(&child).is_some_and(|row| row.is_station);
+        let lives = self.children.lives.get(&child).filter(|_| is_station);
+        let row = HolderRow { is_station, life: lives.map_or(Life::NONE, |lives| lives.current) };
+        let known = self.children.lock_grace.rows.get(&child);
+        // What it had in a former life its clients may come for yet.
+        let speaks_for_all =
+            !self.children.lock_grace.waits_for(child) && !self.children.kept_locks.is_forgetful(child);
+        if family == LockFamily::Claim || known.is_some_and(|(known, _)| *known == row || !speaks_for_all) {
+            return Ok(true);
+        }
+        self.overlay.put_raw(origin_key(HOLDER, child), pack(&row));
+        match self.commit() {
+            Err(StorageError::NoSpace) => {
+                self.abandon();
+                return Ok(false);
+            }
+            done => done?,
+        }
+        self.children.lock_grace.rows.insert(child, (row, self.now + self.config.lease));
+        self.children.next_check = None;
+        Ok(true)
+    }
+
+    /// A child has reclaimed what it knows of.
+    pub(crate) fn end_grace_of(&mut self, child: OriginId) {
+        let awaited = &mut self.children.lock_grace.awaited;
+        if awaited.get(&child).is_some_and(|awaited| !awaited.forgot) {
+            awaited.remove(&child);
+            self.give_locks_again();
+        }
+    }
+
+    /// Ends the wait for those who must know by now that they lost what they had, and forgets who has nothing.
+    pub(crate) fn check_lock_grace(&mut self) {
+        let now = self.now;
+        let grace = &mut self.children.lock_grace;
+        let over = grace.awaited.iter().filter(|(_, awaited)| now >= awaited.until).map(|(child, _)| *child);
+        let over: Vec<OriginId> = over.collect();
+        grace.awaited.retain(|_, awaited| now < awaited.until);
+        let rows = &grace.rows;
+        let is_client = |child: &&OriginId| **child != ALL && rows.get(child).is_some_and(|(row, _)| !row.is_station);
+        for client in over.iter().filter(is_client).copied().collect::<Vec<_>>() {
+            self.locks_left_unseen(client);
+        }
+        if !over.is_empty() {
+            self.give_locks_again();
+        }
+        self.forget_idle_holders();
+    }
+
+    fn forget_idle_holders(&mut self) {
+        let (now, lease) = (self.now, self.config.lease);
+        let rows = &self.children.lock_grace.rows;
+        let due: Vec<OriginId> = rows.iter().filter(|(_, (_, look))| now >= *look).map(|(child, _)| *child).collect();
+        for child in due {
+            let is_needed = self.children.lock_grace.awaited.contains_key(&child)
+                || self.children.kept_locks.is_forgetful(child)
+                || self.left_locks.has_left(child)
+                || self.locks.is_of_programs(child);
+            if !is_needed {
+                self.children.lock_grace.rows.remove(&child);
+                self.overlay.delete_raw(origin_key(HOLDER, child));
+            } else if let Some((_, look)) = self.children.lock_grace.rows.get_mut(&child) {
+                *look = now + lease;
+            }
+        }
+    }
+
+    /// Unless somebody is awaited still, what waited is decided.
+    fn give_locks_again(&mut self) {
+        if !self.children.lock_grace.awaited.is_empty() {
+            return;
+        }
+        for (asker, request, decided) in self.locks.resume() {
+            match (asker, decided) {
+                (Asker::Child(child, ask), Decided::Taken(verdict)) => {
+                    self.tell_child_verdict(child, ask, &request, verdict);
+                }
+                (Asker::Child(child, ask), Decided::Tested(held)) => self.tell_child_tested(child, ask, held),
+                (Asker::Own(id), Decided::Taken(verdict)) => {
+                    if let Some(outcome) = own_outcome(verdict) {
+                        self.end_request(id, outcome);
+                    }
+                }
+                (Asker::Own(id), Decided::Tested(held)) => self.end_request(id, Ok(Answer::Lock(held))),
+            }
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Locks of children that are not there to speak for them.
+//!
+//! Those of a client that left are kept for a lease after it was heard last: so long it may believe in them.
+//!
+//! The locks of a station that is away are kept for two leases after it was heard last. The station takes what it has for its
+//! clients for lost a lease after it asked the home last (`locks/vouched.rs`), and a client what it has a lease after it asked
+//! its station last: so nobody thinks any more that he has one when it is given to another. Claims are no program's, and kept for one
+//! lease: what is changed under them is answered when the home has it.
+//!
+//! A station that was restarted has forgotten what its clients have. What it does not reclaim is kept as long, for them to come
+//! back to it and ask for it (`Up::KeepLock`).
+
+use crate::children::ChildState;
+use crate::locks::table::Which;
+use crate::replica::Replica;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use wayfs_types::{MetaStore, OriginId, Time};
+
+/// Whose locks are kept.
+#[derive(Debug, Default)]
+pub(crate) struct KeptLocks {
+    away: BTreeMap<OriginId, Away>,
+    /// Stations that came back without what they knew, and until when the locks of their former life are kept.
+    forgetful: BTreeMap<OriginId, Time>,
+}
+
+/// A child that is away and may have left locks here.
+#[derive(Debug, Clone, Copy)]
+struct Away {
+    heard: Time,
+    is_station: bool,
+    /// Its claims are over.
+    is_late: bool,
+}
+
+impl Away {
+    /// When nothing of it is kept any more.
+    fn end(&self, lease: Duration) -> Time {
+        if self.is_station { locks_end(self.heard, lease) } else { self.heard + lease }
+    }
+
+    fn next(&self, lease: Duration) -> Time {
+        if self.is_late { self.end(lease) } else { self.heard + lease }
+    }
+}
+
+/// Until when the locks of a station are kept.
+pub(crate) fn locks_end(heard: Time, lease: Duration) -> Time {
+    heard + lease + lease
+}
+
+impl KeptLocks {
+    /// When something ends next.
+    pub(crate) fn next(&self, lease: Duration) -> Option<Time> {
+        let away = self.away.values().map(|away| away.next(lease));
+        away.chain(self.forgetful.values().copied()).min()
+    }
+
+    /// Whether a station came back without what it knew, and its clients may come back yet.
+    pub(crate) fn is_forgetful(&self, station: OriginId) -> bool {
+        self.forgetful.contains_key(&station)
+    }
+
+    /// A child went.
+    pub(crate) fn note_away(&mut self, child: OriginId, is_station: bool, heard: Time) {
+        self.away.insert(child, Away { heard, is_station, is_late: false });
+    }
+
+    /// A child is back. `forgot`: it is a station, in another life of its store.
+    pub(crate) fn note_back(&mut self, child: OriginId, forgot: bool, lease: Duration) {
+        if let Some(away) = self.away.remove(&child).filter(|_| forgot) {
+            self.forgetful.insert(child, locks_end(away.heard, lease));
+        }
+    }
+}
+
+impl<S: MetaStore> Replica<S> {
+    /// A child has reclaimed what it knows of.
+    pub(crate) fn locks_child_started(&mut self, child: OriginId) {
+        let is_forgetful = self.children.kept_locks.is_forgetful(child);
+        let which = if is_forgetful { Which::Claims } else { Which::All };
+        let granted = self.locks.release_stale(child, which);
+        self.tell_granted(granted);
+        self.locks_left_claimed(child);
+        self.end_relays();
+        self.end_grace_of(child);
+    }
+
+    /// Ends what was kept long enough.
+    pub(crate) fn check_kept_locks(&mut self) {
+        let (now, lease) = (self.now, self.config.lease);
+        let away = &self.children.kept_locks.away;
+        let over: Vec<_> = away.iter().filter(|(_, away)| now >= away.next(lease)).map(|(o, a)| (*o, *a)).collect();
+        for (child, away) in over {
+            if now >= away.end(lease) {
+                self.children.kept_locks.away.remove(&child);
+                if away.is_station {
+                    self.locks_release_child(child);
+                } else {
+                    self.locks_leave(child);
+                }
+            } else {
+                self.children.kept_locks.away.insert(child, Away { is_late: true, ..away });
+                let granted = self.locks.release_all(child, Which::Claims);
+                self.tell_granted(granted);
+            }
+        }
+        let forgetful = std::mem::take(&mut self.children.kept_locks.forgetful);
+        let (over, left) = forgetful.into_iter().partition(|(_, until)| now >= *until);
+        self.children.kept_locks.forgetful = left;
+        for (station, _) in BTreeMap::<OriginId, Time>::into_iter(over) {
+            // One that has not yet reclaimed what it knows of does so now.
+            let is_reclaiming = self
+                .children
+                .by_origin
+                .get(&station)
+                .is_some_and(|child| matches!(child.state, ChildState::Greeting | ChildState::Ready));
+            if !is_reclaiming {
+                let granted = self.locks.release_stale(station, Which::All);
+                self.tell_granted(granted);
+            }
+        }
+    }
+}

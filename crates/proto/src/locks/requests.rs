@@ -1,0 +1,418 @@
+//! Locks between programs, over one client or over all clients of a station.
+//!
+//! A client with a session asks its parent and keeps a mirror of what it was
+//! granted; without a session the mirror itself decides, among the programs of
+//! that client only. In a new session what it holds is reclaimed before
+//! anything else is asked; what cannot be had again is lost, as with any lease.
+//!
+//! ```text
+//!   Lock ──signal──▶ Cancelled ──answer──▶ done: granted, or interrupted
+//!     │                  └──silence──▶ Abandoned ──granted all the same──▶ put back as the mirror has it
+//!     └──deadline──────────────────────────┘
+//! ```
+//!
+//! A program that gets a signal is told *interrupted* when its parent has taken the question back. Were it told at
+//! once, its next question (the kernel restarts such calls) could be granted before the answer to the first came,
+//! and nobody could tell which of the two grants a release means. Only a parent that stays silent is not waited
+//! for; until it has spoken, no other question of the same owner about the same file is put.
+
+use crate::api::Role;
+use crate::locks::relay::{Relayed, Wish};
+use crate::locks::table::{Asker, Holder, Verdict, Which};
+use crate::replica::{Replica, StepError};
+use crate::upstream::UplinkState;
+use std::time::Duration;
+use wayfs_types::request::{Answer, LockFamily, LockOwner, LockRange, LockRequest, Outcome, RequestId};
+use wayfs_types::{FileId, FsError, MetaStore, OriginId};
+use wayfs_wire::{AskId, Down, LockVerdict, Up};
+
+/// How long a signal waits for the parent to take a question back: a long round trip, and short for a person.
+const CANCEL_MAX: Duration = Duration::from_secs(1);
+
+/// What a lock question to the parent was for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum LockAsk {
+    Lock(RequestId, LockRequest),
+    Test(RequestId),
+    Reclaim(LockRequest),
+    /// The asker got a signal, and waits for what became of the question.
+    Cancelled(RequestId, LockRequest),
+    /// The asker gave up and was told so.
+    Abandoned(LockRequest),
+    /// A claim for a change in an exclusive directory.
+    Claim(RequestId, LockRequest),
+    /// Station: a child's question, which the home answers.
+    Relay(Relayed),
+}
+
+impl LockAsk {
+    /// Whether our parent is still to say of something that we have whether it is ours in this session.
+    pub(crate) fn is_of_former_session(&self) -> bool {
+        matches!(self, Self::Reclaim(_) | Self::Relay(Relayed { wish: Wish::Keep, .. }))
+    }
+
+    /// Whether nobody may ask anything in this owner's name about this file before this is answered.
+    fn holds_back(&self, other: &LockRequest) -> bool {
+        match self {
+            Self::Abandoned(request) => {
+                (request.file, request.family, request.owner) == (other.file, other.family, other.owner)
+            }
+            Self::Lock(..) | Self::Test(_) | Self::Reclaim(_) | Self::Cancelled(..) => false,
+            Self::Claim(..) | Self::Relay(_) => false,
+        }
+    }
+}
+
+impl<S: MetaStore> Replica<S> {
+    pub(crate) fn own_holder(&self, owner: LockOwner) -> Holder {
+        Holder { origin: self.config.origin, owner }
+    }
+
+    /// Whether locks are the parent's to give.
+    pub(crate) fn locks_go_up(&self) -> bool {
+        let connected = |state| matches!(state, UplinkState::CatchingUp | UplinkState::Live);
+        self.config.role == Role::Client && self.upstream.as_ref().is_some_and(|up| connected(up.state))
+    }
+
+    /// Whether anything may be said to a parent about locks: our own, or those of our children that the home has.
+    pub(crate) fn has_lock_parent(&self) -> bool {
+        match self.config.role {
+            Role::Client => self.locks_go_up(),
+            Role::Station => self.upstream.as_ref().is_some_and(|up| up.state == UplinkState::Live),
+            Role::Home => false,
+        }
+    }
+
+    pub(crate) fn ask_lock(&mut self, ask: LockAsk) -> AskId {
+        let Some(upstream) = self.upstream.as_mut() else { return AskId(0) };
+        let id = AskId(upstream.next_ask);
+        upstream.next_ask += 1;
+        upstream.lock_asks.insert(id, ask);
+        id
+    }
+
+    /// Whose locks on a file ended without their doing and whatever they think: another may have had them since. Their owners are
+    /// told at the next use, until they let go.
+    pub fn lost_locks(&self, file: FileId) -> Vec<(LockFamily, LockOwner)> {
+        let file = self.file_called_now(file);
+        let first = (file, LockFamily::Posix, LockOwner(0));
+        let of_file = self.lost_locks.range(first..).take_while(|(of, ..)| *of == file);
+        of_file.map(|(_, family, owner)| (*family, *owner)).collect()
+    }
+
+    /// Whether a program of this replica has a lock, or waits for the word of a parent about one.
+    pub fn holds_locks(&self) -> bool {
+        self.locks.is_holder(self.config.origin) || self.upstream.as_ref().is_some_and(|up| !up.lock_asks.is_empty())
+    }
+
+    /// A lock for our own user. `None`: it waits.
+    pub(crate) fn lock(&mut self, id: RequestId, request: LockRequest) -> Option<Outcome> {
+        if self.lost_locks.contains(&(request.file, request.family, request.owner)) {
+            return Some(Err(FsError::Io));
+        }
+        if self.locks_go_up() {
+            let upstream = self.upstream.as_mut()?;
+            if upstream.lock_asks.values().any(|ask| ask.holds_back(&request)) {
+                upstream.locks_held_back.push(id);
+                return None;
+            }
+            if let Some(outcome) = self.lock_delegated(id, request) {
+                return Some(outcome);
+            }
+            let ask = self.ask_lock(LockAsk::Lock(id, request));
+            self.post_lock(ask, request);
+            return None;
+        }
+        if let Some(refused) = self.refuse_the_homes(request.file) {
+            return Some(refused);
+        }
+        self.suppose_left(self.own_holder(request.owner), &request);
+        let verdict = self.locks.lock(Asker::Own(id), self.own_holder(request.owner), request);
+        if verdict == Verdict::Granted {
+            let granted = self.locks.wake_beside(&request);
+            self.tell_granted(granted);
+        }
+        own_outcome(verdict)
+    }
+
+    pub(crate) fn test_lock(&mut self, id: RequestId, request: LockRequest) -> Option<Outcome> {
+        if self.locks_go_up() {
+            if let Some(outcome) = self.test_delegated(&request) {
+                return Some(outcome);
+            }
+            let ask = self.ask_lock(LockAsk::Test(id));
+            self.post_in_turn(Up::TestLock { ask, request });
+            return None;
+        }
+        if let Some(refused) = self.refuse_the_homes(request.file) {
+            return Some(refused);
+        }
+        let holder = self.own_holder(request.owner);
+        match self.locks.defers_test(Asker::Own(id), holder, request) {
+            Some(verdict) => own_outcome(verdict),
+            None => Some(Ok(Answer::Lock(self.locks.test(holder, &request)))),
+        }
+    }
+
+    /// Without a parent nobody gives locks that are the home's to give, nor those of which that cannot be read.
+    fn refuse_the_homes(&self, file: FileId) -> Option<Outcome> {
+        match self.is_the_homes(file) {
+            Ok(false) => None,
+            Ok(true) => Some(Err(FsError::Unreachable)),
+            Err(_) => Some(Err(FsError::Io)),
+        }
+    }
+
+    /// Lets go of a range. Answers whether all was as its owner thought.
+    pub(crate) fn unlock(
+        &mut self,
+        file: FileId,
+        family: LockFamily,
+        owner: LockOwner,
+        range: LockRange,
+    ) -> Result<(), FsError> {
+        let holder = self.own_holder(owner);
+        let held = self.locks.held_in(holder, file, family, range);
+        let granted = self.locks.unlock(holder, file, family, range);
+        self.note_returned(file, family, owner);
+        self.tell_granted(granted);
+        if self.is_delegated(file, family) {
+            self.return_if_many(file, family);
+        } else if self.config.role == Role::Client && self.may_be_held_above(file, family, owner, &held) {
+            self.post_unlock(Up::Unlock { file, family, owner, range }, held);
+        }
+        let is_all = family == LockFamily::Flock || range == LockRange::WHOLE;
+        let was_lost = is_all && self.lost_locks.remove(&(file, family, owner));
+        if was_lost { Err(FsError::Io) } else { Ok(()) }
+    }
+
+    /// Whether the parent may know of a lock that is let go here. A program that ends lets go of all that it may hold.
+    fn may_be_held_above(&self, file: FileId, family: LockFamily, owner: LockOwner, held: &[LockRequest]) -> bool {
+        let is_same = |request: &LockRequest| (request.file, request.family, request.owner) == (file, family, owner);
+        let is_asked = |ask: &LockAsk| match ask {
+            LockAsk::Lock(_, request)
+            | LockAsk::Cancelled(_, request)
+            | LockAsk::Abandoned(request)
+            | LockAsk::Reclaim(request) => is_same(request),
+            LockAsk::Test(_) | LockAsk::Claim(..) | LockAsk::Relay(_) => false,
+        };
+        !held.is_empty() || self.upstream.as_ref().is_some_and(|up| up.lock_asks.values().any(is_asked))
+    }
+
+    /// A signal came for a request. Answers whether that is a question about a lock that the parent has: then it ends
+    /// when the parent has taken it back.
+    pub(crate) fn cancel_lock(&mut self, id: RequestId) -> bool {
+        let Some(upstream) = self.upstream.as_mut() else { return false };
+        let mut asked = None;
+        for (ask, of) in &mut upstream.lock_asks {
+            match *of {
+                LockAsk::Cancelled(waiting, _) if waiting == id => return true,
+                LockAsk::Lock(waiting, request) if waiting == id => {
+                    *of = LockAsk::Cancelled(id, request);
+                    asked = Some((*ask, request));
+                }
+                _ => {}
+            }
+        }
+        let Some((ask, request)) = asked else { return false };
+        if request.wait {
+            self.post_in_turn(Up::LockCancel { ask });
+        }
+        let patience = self.now + CANCEL_MAX;
+        self.requests.hurry_lock(id, patience);
+        true
+    }
+
+    /// Our own user stopped waiting for a lock.
+    pub(crate) fn locks_give_up(&mut self, id: RequestId) {
+        let granted = self.locks.give_up(Asker::Own(id));
+        self.tell_granted(granted);
+        let mut untold = Vec::new();
+        if let Some(upstream) = self.upstream.as_mut() {
+            for (ask, of) in &mut upstream.lock_asks {
+                match *of {
+                    LockAsk::Lock(waiting, request) if waiting == id => {
+                        *of = LockAsk::Abandoned(request);
+                        untold.push(*ask);
+                    }
+                    LockAsk::Cancelled(waiting, request) if waiting == id => *of = LockAsk::Abandoned(request),
+                    _ => {}
+                }
+            }
+        }
+        for ask in untold {
+            self.post_in_turn(Up::LockCancel { ask });
+        }
+    }
+
+    pub(crate) fn tell_granted(&mut self, granted: Vec<(Asker, LockRequest)>) {
+        for (asker, _) in granted {
+            match asker {
+                Asker::Own(id) => self.end_request(id, Ok(Answer::Done)),
+                Asker::Child(origin, ask) => self.children.grant(origin, ask, self.counters.change.0),
+            }
+        }
+    }
+
+    /// What the parent says of locks.
+    pub(crate) fn handle_locks_said(&mut self, said: Down) -> Result<(), StepError> {
+        if let Down::LockAnswer { ask, verdict } = said {
+            self.handle_lock_answer(ask, verdict);
+        } else if let Down::LockLost { file, family, owner, range } = said {
+            self.lose_lock(file, family, owner, range);
+        } else if let Down::RecallLocks { file, family, serial } = said {
+            self.handle_recalled(file, family, serial);
+        }
+        Ok(())
+    }
+
+    /// The parent's word on a lock.
+    fn handle_lock_answer(&mut self, ask: AskId, verdict: LockVerdict) {
+        let Some(of) = self.upstream.as_mut().and_then(|up| up.lock_asks.remove(&ask)) else { return };
+        let decides =
+            matches!(of, LockAsk::Lock(..) | LockAsk::Cancelled(..) | LockAsk::Abandoned(_) | LockAsk::Reclaim(_));
+        // A parent that delegates what it cannot has given nothing.
+        let is_meant = decides || !matches!(verdict, LockVerdict::Delegated { .. });
+        match (of, if is_meant { verdict } else { LockVerdict::Refused }) {
+            (of, LockVerdict::Delegated { serial }) => self.handle_delegated(of, serial),
+            (LockAsk::Relay(relayed), verdict) => self.handle_relayed(relayed, verdict),
+            (LockAsk::Claim(id, request), verdict) => self.handle_claim_answer(id, &request, verdict),
+            (LockAsk::Lock(id, request) | LockAsk::Cancelled(id, request), LockVerdict::Granted)
+                if self.comes_late(request.file) =>
+            {
+                self.put_back_lock(&request);
+                self.end_request(id, Err(FsError::Unreachable));
+            }
+            (LockAsk::Lock(id, request) | LockAsk::Cancelled(id, request), LockVerdict::Granted) => {
+                let holder = self.own_holder(request.owner);
+                self.locks.mirror(holder, &request);
+                self.note_lent(&request);
+                self.end_request(id, Ok(Answer::Done));
+            }
+            (LockAsk::Cancelled(id, request), LockVerdict::Refused) if request.wait => {
+                self.end_request(id, Err(FsError::Interrupted));
+            }
+            (LockAsk::Lock(id, _) | LockAsk::Cancelled(id, _), refusal) => {
+                self.end_request(id, Err(lock_error(refusal)));
+            }
+            (LockAsk::Test(id), LockVerdict::Held(held)) => self.end_request(id, Ok(Answer::Lock(Some(held)))),
+            (LockAsk::Test(id), LockVerdict::Unreachable) => self.end_request(id, Err(FsError::Unreachable)),
+            (LockAsk::Test(id), _) => self.end_request(id, Ok(Answer::Lock(None))),
+            (LockAsk::Abandoned(request), verdict) => {
+                if verdict == LockVerdict::Granted {
+                    self.put_back_lock(&request);
+                }
+                self.wake_held_back();
+            }
+            (LockAsk::Reclaim(_), LockVerdict::Granted) => self.settle_vouched(),
+            (LockAsk::Reclaim(LockRequest { file, family, owner, range, .. }), _) => {
+                self.lose_lock(file, family, owner, range);
+                self.settle_vouched();
+            }
+        }
+    }
+
+    /// What was not to be asked before another question was answered is asked now.
+    pub(crate) fn wake_held_back(&mut self) {
+        let held_back = self.upstream.as_mut().map(|up| std::mem::take(&mut up.locks_held_back));
+        self.requests.wake(held_back.unwrap_or_default());
+    }
+
+    /// A lock of ours is not ours any more: another may have had it since.
+    pub(crate) fn lose_lock(&mut self, file: FileId, family: LockFamily, owner: LockOwner, range: LockRange) {
+        let holder = self.own_holder(owner);
+        if self.locks.held_in(holder, file, family, range).is_empty() {
+            return;
+        }
+        tracing::warn!(%file, "a lock was lost: another may have had it since");
+        if family != LockFamily::Claim {
+            self.lost_locks.insert((file, family, owner));
+        }
+        let granted = self.locks.unlock(holder, file, family, range);
+        self.note_returned(file, family, owner);
+        self.tell_granted(granted);
+    }
+
+    /// We go on under another origin: nobody keeps for that what our programs had by the former one.
+    pub(crate) fn lose_locks_of(&mut self, former: OriginId) {
+        let held = self.locks.held_by(former);
+        let programs = held.iter().filter(|held| held.family != LockFamily::Claim);
+        let lost =
+            programs.map(|held| (held.file, held.family, held.owner)).chain(std::mem::take(&mut self.lost_locks));
+        self.lost_locks = lost.map(|(file, family, owner)| (self.file_called_now(file), family, owner)).collect();
+        for held in &held {
+            self.vouched.remove(&(held.file, held.family, Holder { origin: former, owner: held.owner }));
+        }
+        self.taken_along.clear();
+        let granted = self.locks.release_all(former, Which::All);
+        self.tell_granted(granted);
+    }
+
+    /// Makes the parent hold what we do where it granted what nobody waits for any more.
+    fn put_back_lock(&mut self, request: &LockRequest) {
+        let LockRequest { file, family, owner, range, .. } = *request;
+        let mut at = Some(range.start);
+        for held in self.locks.held_in(self.own_holder(owner), file, family, range) {
+            if let Some(start) = at.filter(|start| *start < held.range.start) {
+                let range = LockRange { start, end: held.range.start - 1 };
+                self.post_in_turn(Up::Unlock { file, family, owner, range });
+            }
+            if held.kind != request.kind {
+                let ask = self.ask_lock(LockAsk::Reclaim(held));
+                self.post_in_turn(Up::Lock { ask, request: held });
+            }
+            at = held.range.end.checked_add(1);
+        }
+        if let Some(start) = at.filter(|start| *start <= range.end) {
+            self.post_in_turn(Up::Unlock { file, family, owner, range: LockRange { start, end: range.end } });
+        }
+    }
+
+    /// In a new session: what we hold comes first.
+    pub(crate) fn locks_reclaim(&mut self) {
+        let let_go = self.let_go_in_order();
+        let held = self.locks.held_by(self.config.origin);
+        for request in let_go.into_iter().chain(held) {
+            let ask = self.ask_lock(LockAsk::Reclaim(request));
+            self.tell_parent(Up::KeepLock { ask, request });
+        }
+        self.reclaim_relayed();
+        // Who waited for others of this machine alone waits for all of them from now on.
+        for id in self.requests.lock_waiters() {
+            let granted = self.locks.give_up(Asker::Own(id));
+            self.tell_granted(granted);
+        }
+        self.requests.wake_locks();
+    }
+
+    /// Without a parent, waiting requests try again at the mirror.
+    pub(crate) fn locks_parent_lost(&mut self) {
+        self.lock_mail_lost();
+        for id in self.requests.hurried_locks() {
+            self.end_request(id, Err(FsError::Interrupted));
+        }
+        self.requests.wake_locks();
+    }
+}
+
+/// What our own user is told; `None`: nothing yet.
+pub(crate) fn own_outcome(verdict: Verdict) -> Option<Outcome> {
+    match verdict {
+        Verdict::Granted => Some(Ok(Answer::Done)),
+        Verdict::Refused => Some(Err(FsError::Locked)),
+        Verdict::Deadlock => Some(Err(FsError::Deadlock)),
+        Verdict::Overload => Some(Err(FsError::NoLocks)),
+        Verdict::Waiting => None,
+    }
+}
+
+/// Why a lock is not granted.
+pub(crate) fn lock_error(verdict: LockVerdict) -> FsError {
+    match verdict {
+        LockVerdict::Deadlock => FsError::Deadlock,
+        LockVerdict::Overload => FsError::NoLocks,
+        LockVerdict::Unreachable => FsError::Unreachable,
+        LockVerdict::Granted | LockVerdict::Refused | LockVerdict::Free => FsError::Locked,
+        LockVerdict::Held(_) | LockVerdict::Delegated { .. } => FsError::Locked,
+    }
+}

@@ -1,0 +1,215 @@
+//! How a server reaches a client that left it: by the home, which asks all who may know it.
+//!
+//! ```text
+//!   former server            home                  another station        client
+//!     GiveLock ───────────▶  GiveLock ───────────▶  GiveLock ───────────▶  marks its lock lost
+//!     ◀────────── LockGiven  ◀────────── LockGiven  ◀────────── LockGiven  (or who does not know the client: not told)
+//!                            ◀──────── BringsLocks  ◀─────────── KeepLock  the client came there
+//!     ◀──────── BringsLocks
+//! ```
+//!
+//! The home adds by whose word it asks; nobody but a station may ask, and only about what it had given itself
+//! (`locks/taken_along.rs`). One that says falsely that the client heard of it deceives only who asked: all are asked, and the client among them.
+//! A home that is itself the former server, or has the client, has a part of this way less to go.
+//!
+//! Bounds: so many questions of one station at a time, each for a lease at most.
+
+use crate::api::{PeerId, Role};
+use crate::replica::{Replica, StepError};
+use std::collections::{BTreeMap, BTreeSet};
+use wayfs_types::request::LockRequest;
+use wayfs_types::{MetaStore, OriginId, Time};
+use wayfs_wire::{AskId, Down, Up};
+
+/// Most questions of one station that are under way. Who asks more is told that nobody heard of it.
+const ROUNDS_MAX: usize = 1024;
+
+/// Who wants to know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asking {
+    Ourselves(AskId),
+    Station(OriginId, AskId),
+    Home(AskId),
+}
+
+/// A question that is under way.
+#[derive(Debug)]
+struct Round {
+    of: Asking,
+    /// Who has not answered.
+    waiting: BTreeSet<OriginId>,
+    until: Time,
+}
+
+/// What is asked of our children about locks that clients took along.
+#[derive(Debug, Default)]
+pub(crate) struct LockRounds {
+    rounds: BTreeMap<AskId, Round>,
+    next: u64,
+}
+
+/// Whose lock others are to get, and what.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    /// The server that gives it.
+    pub(crate) from: OriginId,
+    pub(crate) client: OriginId,
+    pub(crate) locks: &'a [LockRequest],
+}
+
+impl LockRounds {
+    pub(crate) fn next_end(&self) -> Option<Time> {
+        self.rounds.values().map(|round| round.until).min()
+    }
+}
+
+impl<S: MetaStore> Replica<S> {
+    /// Asks those of our children who may know a client.
+    pub(crate) fn begin_lock_round(&mut self, of: Asking, wanted: Wanted<'_>) {
+        let rounds = &self.lock_rounds.rounds;
+        let is_same = |round: &Round| match (round.of, of) {
+            (Asking::Station(one, _), Asking::Station(other, _)) => one == other,
+            (Asking::Home(_), Asking::Home(_)) | (Asking::Ourselves(_), Asking::Ourselves(_)) => true,
+            _ => false,
+        };
+        let is_full = rounds.values().filter(|round| is_same(round)).count() >= ROUNDS_MAX;
+        let is_home = self.config.role == Role::Home;
+        let knows = |origin: OriginId, is_station: bool| {
+            if is_station { is_home && origin != wanted.from } else { origin == wanted.client }
+        };
+        let children = self.children.by_origin.iter();
+        let asked = children.filter(|(origin, child)| child.is_greeted() && knows(**origin, child.is_station));
+        let waiting: BTreeSet<OriginId> = asked.map(|(origin, _)| *origin).collect();
+        if is_full || waiting.is_empty() {
+            return self.end_lock_round(of, false, Vec::new());
+        }
+        let ask = AskId(self.lock_rounds.next);
+        self.lock_rounds.next += 1;
+        let Wanted { from, client, locks } = wanted;
+        for origin in &waiting {
+            self.children.tell(*origin, Down::GiveLock { ask, from, client, wanted: locks.to_vec() });
+        }
+        self.lock_rounds.rounds.insert(ask, Round { of, waiting, until: self.now + self.config.lease });
+    }
+
+    fn end_lock_round(&mut self, of: Asking, told: bool, left: Vec<LockRequest>) {
+        match of {
+            Asking::Ourselves(ask) => self.handle_left_asked(ask, told, &left),
+            Asking::Station(station, ask) => self.children.tell(station, Down::LockGiven { ask, told, left }),
+            Asking::Home(ask) => self.tell_parent(Up::LockGiven { ask, told, left }),
+        }
+    }
+
+    /// A child answers.
+    pub(crate) fn handle_lock_given(&mut self, child: OriginId, ask: AskId, told: bool, left: Vec<LockRequest>) {
+        let Some(round) = self.lock_rounds.rounds.get_mut(&ask) else { return };
+        if !round.waiting.remove(&child) || !told && !round.waiting.is_empty() {
+            return;
+        }
+        let of = round.of;
+        self.lock_rounds.rounds.remove(&ask);
+        self.end_lock_round(of, told, left);
+    }
+
+    /// A child's session is over: it answers nothing more, and wants no answer.
+    pub(crate) fn end_lock_rounds_of(&mut self, child: OriginId) {
+        let rounds = &mut self.lock_rounds.rounds;
+        rounds.retain(|_, round| !matches!(round.of, Asking::Station(station, _) if station == child));
+        let its: Vec<AskId> = rounds.iter().filter(|(_, r)| r.waiting.contains(&child)).map(|(ask, _)| *ask).collect();
+        for ask in its {
+            self.handle_lock_given(child, ask, false, Vec::new());
+        }
+    }
+
+    /// The session with the home is over: it wants no answer.
+    pub(crate) fn end_lock_rounds_of_home(&mut self) {
+        self.lock_rounds.rounds.retain(|_, round| !matches!(round.of, Asking::Home(_)));
+    }
+
+    /// Ends what was waited for long enough.
+    pub(crate) fn check_lock_rounds(&mut self) {
+        if self.lock_rounds.next_end().is_none_or(|end| self.now < end) {
+            return;
+        }
+        let now = self.now;
+        let over: Vec<AskId> =
+            self.lock_rounds.rounds.iter().filter(|(_, round)| now >= round.until).map(|(ask, _)| *ask).collect();
+        for ask in over {
+            if let Some(round) = self.lock_rounds.rounds.remove(&ask) {
+                self.end_lock_round(round.of, false, Vec::new());
+            }
+        }
+    }
+
+    /// What our parent says about locks that were taken along.
+    pub(crate) fn handle_lock_news(&mut self, said: Down) -> Result<(), StepError> {
+        match (self.config.role, said) {
+            (Role::Client, Down::GiveLock { ask, from, client, wanted }) => {
+                let is_meant = client == self.config.origin;
+                let left = if is_meant { self.give_taken_along(from, &wanted) } else { Vec::new() };
+                self.tell_parent(Up::LockGiven { ask, told: is_meant, left });
+            }
+            (Role::Station, Down::GiveLock { ask, from, client, wanted }) => {
+                self.begin_lock_round(Asking::Home(ask), Wanted { from, client, locks: &wanted });
+            }
+            (Role::Station, Down::LockGiven { ask, told, left }) => self.handle_left_asked(ask, told, &left),
+            (Role::Station, Down::BringsLocks { client }) => self.left_client_appeared(client),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// What a child says about locks that were taken along.
+    ///
+    /// # Errors
+    /// [`StepError::Peer`] if a client says what only a station may say.
+    pub(crate) fn handle_child_lock_news(&mut self, peer: PeerId, child: OriginId, said: Up) -> Result<(), StepError> {
+        let is_station = self.children.by_origin.get(&child).is_some_and(|row| row.is_station);
+        match said {
+            Up::LockGiven { ask, told, left } => self.handle_lock_given(child, ask, told, left),
+            _ if !is_station => {
+                return Err(StepError::Peer(peer, "says of others' locks what only a station may say".to_owned()));
+            }
+            Up::GiveLock { ask, client, wanted } => {
+                let wanted = Wanted { from: child, client, locks: &wanted };
+                self.begin_lock_round(Asking::Station(child, ask), wanted);
+            }
+            Up::BringsLocks { client } => {
+                self.left_client_appeared(client);
+                self.tell_stations_who_brings(client, Some(child));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A client claims here what it has: all who may have something to tell it about that hear of it, once in its session.
+    pub(crate) fn note_brings_locks(&mut self, client: OriginId) {
+        let Some(child) = self.children.by_origin.get_mut(&client) else { return };
+        if child.is_station || std::mem::replace(&mut child.brings_locks, true) {
+            return;
+        }
+        match self.config.role {
+            Role::Home => self.tell_stations_who_brings(client, None),
+            Role::Station if self.has_lock_parent() => self.tell_parent(Up::BringsLocks { client }),
+            // It is told with others when the home can be reached.
+            Role::Station | Role::Client => {}
+        }
+    }
+
+    fn tell_stations_who_brings(&mut self, client: OriginId, by: Option<OriginId>) {
+        let children = self.children.by_origin.iter();
+        let others = children.filter(|(origin, child)| child.is_station && child.is_greeted() && Some(**origin) != by);
+        for station in others.map(|(origin, _)| *origin).collect::<Vec<_>>() {
+            self.children.tell(station, Down::BringsLocks { client });
+        }
+    }
+
+    /// Station, in a new session with the home: which of our clients came with locks.
+    pub(crate) fn retell_who_brings_locks(&mut self) {
+        let bring = self.children.by_origin.iter().filter(|(_, child)| child.brings_locks && child.is_greeted());
+        for client in bring.map(|(origin, _)| *origin).collect::<Vec<_>>() {
+            self.tell_parent(Up::BringsLocks { client });
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Client: what its programs had by a server that it left, and have still.
+//!
+//! The server keeps such a lock for the client until another wants it, and then says so by way of the home (`locks/left.rs`). Only who
+//! had given a lock can take it back so: the home says by whose word it is asked, and it is lost only if that server's it was.
+//! What a program let go of is no more of that server, also if it was taken anew since.
+
+use crate::api::Role;
+use crate::locks::relay::Row;
+use crate::locks::table::LockTable;
+use crate::replica::Replica;
+use std::collections::{BTreeMap, BTreeSet};
+use wayfs_types::request::{LockFamily, LockRange, LockRequest};
+use wayfs_types::{MetaStore, OriginId};
+use wayfs_wire::{LOCKS_TOLD_MAX, Up};
+
+/// By which servers that were left what is held was had. Bound: what is held, and the servers of the volume.
+#[derive(Debug, Default)]
+pub(crate) struct TakenAlong {
+    servers: BTreeMap<Row, BTreeSet<OriginId>>,
+}
+
+impl TakenAlong {
+    pub(crate) fn remove(&mut self, row: &Row) {
+        self.servers.remove(row);
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.servers.clear();
+    }
+}
+
+impl<S: MetaStore> Replica<S> {
+    /// A session with a parent is over that gave locks, or confirmed them.
+    pub(crate) fn note_taken_along(&mut self) {
+        if !self.locks_go_up() {
+            return;
+        }
+        let Some(stamp) = self.upstream.as_ref().and_then(|upstream| upstream.stamp) else { return };
+        for held in self.locks.held_by(self.config.origin) {
+            if held.family != LockFamily::Claim {
+                let row = (held.file, held.family, self.own_holder(held.owner));
+                self.taken_along.servers.entry(row).or_default().insert(stamp.origin);
+            }
+        }
+    }
+
+    /// A server that we left gives others what they want (nothing named: all), or gave it meanwhile. Answers what we have of it still.
+    pub(crate) fn give_taken_along(&mut self, from: OriginId, wanted: &[LockRequest]) -> Vec<LockRequest> {
+        if self.config.role != Role::Client {
+            return Vec::new();
+        }
+        let of_it = self.taken_along.servers.iter().filter(|(_, servers)| servers.contains(&from));
+        let rows: Vec<Row> = of_it.map(|(row, _)| *row).collect();
+        let held: Vec<LockRequest> = rows.into_iter().flat_map(|row| self.held_of(row)).collect();
+        for mine in held {
+            if wanted.is_empty() {
+                self.give_up_lock(&mine, mine.range);
+            }
+            for theirs in wanted.iter().filter(|theirs| LockTable::conflict(&mine, theirs)) {
+                let range = LockRange {
+                    start: mine.range.start.max(theirs.range.start),
+                    end: mine.range.end.min(theirs.range.end),
+                };
+                let is_whole = mine.family == LockFamily::Flock;
+                self.give_up_lock(&mine, if is_whole { LockRange::WHOLE } else { range });
+            }
+        }
+        self.told_of(from)
+    }
+
+    fn held_of(&self, (file, family, holder): Row) -> Vec<LockRequest> {
+        self.locks.held_in(holder, file, family, LockRange::WHOLE)
+    }
+
+    fn give_up_lock(&mut self, LockRequest { file, family, owner, .. }: &LockRequest, range: LockRange) {
+        self.lose_lock(*file, *family, *owner, range);
+        self.post_in_turn(Up::Unlock { file: *file, family: *family, owner: *owner, range });
+    }
+
+    /// What of a server we have. What no message has room for is lost: nobody would know of it.
+    fn told_of(&mut self, server: OriginId) -> Vec<LockRequest> {
+        let of_it = self.taken_along.servers.iter().filter(|(_, servers)| servers.contains(&server));
+        let rows: Vec<Row> = of_it.map(|(row, _)| *row).collect();
+        let mut has: Vec<LockRequest> = rows.into_iter().flat_map(|row| self.held_of(row)).collect();
+        for beyond in has.split_off(has.len().min(LOCKS_TOLD_MAX)) {
+            self.give_up_lock(&beyond, beyond.range);
+        }
+        has
+    }
+}

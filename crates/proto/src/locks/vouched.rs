@@ -1,0 +1,137 @@
+//! How long what a parent granted is certainly kept there: a lease after the last of our questions that it answered.
+//!
+//! Beyond that another may have the lock, and its owner is told so at the next use, also while nobody can be reached. That is so in
+//! exclusive directories, where nothing can be done without the home anyway. Elsewhere locks hold among the programs of this machine
+//! while it is alone, and what another has by then is found out when it is back (`Replica::locks_reclaim`).
+//!
+//! A client counts for itself, a station for its clients (`locks/relay.rs`); the home keeps what it gave to a station for two leases
+//! (`locks/kept.rs`).
+
+use crate::api::Role;
+use crate::locks::relay::Row;
+use crate::locks::requests::LockAsk;
+use crate::replica::Replica;
+use crate::upstream::UplinkState;
+use std::collections::BTreeSet;
+use wayfs_types::request::{LockFamily, LockOwner, LockRange, LockRequest};
+use wayfs_types::{FileId, MetaStore, Time};
+use wayfs_wire::Up;
+
+/// Which locks our parent vouches for: a client's own, or those that the home gave to a station's children.
+#[derive(Debug, Default)]
+pub(crate) struct Vouched {
+    /// Given or confirmed in the present session, or in the last one.
+    lent: BTreeSet<Row>,
+    until: Time,
+    /// Of former sessions: the parent is asked whether they are ours still.
+    doubtful: BTreeSet<Row>,
+    doubtful_until: Time,
+}
+
+impl Vouched {
+    pub(crate) fn add(&mut self, row: Row) {
+        if row.1 != LockFamily::Claim {
+            self.lent.insert(row);
+        }
+    }
+
+    pub(crate) fn remove(&mut self, row: &Row) {
+        self.lent.remove(row);
+        self.doubtful.remove(row);
+    }
+
+    /// A session began that vouches for a while for what it gives, and not yet for what was given before.
+    fn begin(&mut self, until: Time) {
+        self.doubtful_until = if self.doubtful.is_empty() { self.until } else { self.doubtful_until.min(self.until) };
+        self.doubtful.append(&mut self.lent);
+        self.until = until;
+    }
+
+    /// When something is lost next, if the parent says nothing.
+    fn next(&self) -> Option<Time> {
+        let lent = (!self.lent.is_empty()).then_some(self.until);
+        let doubtful = (!self.doubtful.is_empty()).then_some(self.doubtful_until);
+        lent.into_iter().chain(doubtful).min()
+    }
+
+    /// What is lost by now.
+    fn take_lost(&mut self, now: Time) -> BTreeSet<Row> {
+        let mut lost = BTreeSet::new();
+        if now >= self.until {
+            lost.append(&mut self.lent);
+        }
+        if now >= self.doubtful_until {
+            lost.append(&mut self.doubtful);
+        }
+        lost
+    }
+}
+
+impl<S: MetaStore> Replica<S> {
+    /// A lock was granted to one of our programs.
+    pub(crate) fn note_lent(&mut self, request: &LockRequest) {
+        if self.is_the_homes(request.file).unwrap_or(true) {
+            self.vouched.add((request.file, request.family, self.own_holder(request.owner)));
+        }
+    }
+
+    /// Whether what our parent granted may be another's by now: the word came by a line that stood still.
+    pub(crate) fn comes_late(&self, file: FileId) -> bool {
+        self.now >= self.vouched.until && self.is_the_homes(file).unwrap_or(true)
+    }
+
+    /// A program let go of a range.
+    pub(crate) fn note_returned(&mut self, file: FileId, family: LockFamily, owner: LockOwner) {
+        let holder = self.own_holder(owner);
+        if self.locks.held_in(holder, file, family, LockRange::WHOLE).is_empty() {
+            self.vouched.remove(&(file, family, holder));
+            self.taken_along.remove(&(file, family, holder));
+        }
+    }
+
+    /// A session with our parent began.
+    pub(crate) fn begin_vouched(&mut self) {
+        if let Some(upstream) = &self.upstream {
+            self.vouched.begin(upstream.lease_until);
+        }
+        self.settle_vouched();
+    }
+
+    /// Our parent said of something that we had before whether it is ours still.
+    pub(crate) fn settle_vouched(&mut self) {
+        let Some(upstream) = &self.upstream else { return };
+        if !upstream.lock_asks.values().any(LockAsk::is_of_former_session) {
+            self.vouched.lent.append(&mut self.vouched.doubtful);
+        }
+    }
+
+    /// Our parent answered: what it keeps for us it keeps for a while more.
+    pub(crate) fn note_vouched(&mut self) {
+        let Some(upstream) = &self.upstream else { return };
+        if matches!(upstream.state, UplinkState::CatchingUp | UplinkState::Live) {
+            self.vouched.until = self.vouched.until.max(upstream.lease_until);
+        }
+    }
+
+    /// When the next look is due.
+    pub(crate) fn vouched_timeout(&self) -> Option<Time> {
+        self.vouched.next()
+    }
+
+    /// What nobody vouches for any more is lost.
+    pub(crate) fn check_vouched(&mut self) {
+        if self.vouched.next().is_none_or(|next| self.now < next) {
+            return;
+        }
+        for row in self.vouched.take_lost(self.now) {
+            let (file, family, holder) = row;
+            if self.config.role == Role::Station {
+                self.lose_row(row);
+                continue;
+            }
+            self.lose_lock(file, family, holder.owner, LockRange::WHOLE);
+            // Before anything else is asked for it: the parent may still say that it is ours.
+            self.post_in_turn(Up::Unlock { file, family, owner: holder.owner, range: LockRange::WHOLE });
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Waits for our own records to come as far as a level says.
+//!
+//! A store that took a new origin is still asked for records by the names that they had before. What nobody had confirmed was
+//! written again, folded and in another order, so such a wait is one for all of that. What had been confirmed is at the home by its
+//! former name, and its contents may be here only: they are waited for by name.
+
+use crate::api::Role;
+use crate::replica::{Replica, StepError};
+use crate::requests::{Attempt, On};
+use crate::state::tables::{origin_range, table};
+use wayfs_types::request::{Answer, Level};
+use wayfs_types::{FsError, MetaStore, OriginId, RecordId, StorageError};
+
+impl<S: MetaStore> Replica<S> {
+    pub(crate) fn attempt_wait(&mut self, record: Option<RecordId>, until: Level) -> Result<Attempt, StepError> {
+        let own = self.config.origin;
+        let newest = self.counters.sequence;
+        let sequence = match record {
+            None => newest,
+            Some(record) if record.origin() == own && record.sequence() <= newest => record.sequence(),
+            Some(record) if record.origin() != own && self.is_former(record.origin())? => {
+                self.written_again_through(record.origin())
+            }
+            Some(_) => return Ok(Attempt::Done(Err(FsError::Invalid))),
+        };
+        self.requests.first_undurable(self.stored);
+        if self.own_through(until) >= sequence && !self.owes_of_former(until)? {
+            return Ok(Attempt::Done(Ok(Answer::Reached)));
+        }
+        if self.own_durable() < sequence {
+            self.sync_wanted = true;
+        }
+        if until == Level::Stable && self.config.role != Role::Home {
+            self.want_stable(own, sequence)?;
+            self.want_former()?;
+        }
+        Ok(Attempt::Park(On::Level))
+    }
+
+    /// The last record of our present origin that stands for something written under a former one. After a restart, when it
+    /// is not known any more, the last that was there then.
+    fn written_again_through(&self, former: OriginId) -> u64 {
+        let own = self.config.origin;
+        let mut last = self.fork.went_on.get(&former).copied();
+        // Each origin went on as a later one, so this ends.
+        while let Some((origin, _)) = last.filter(|(origin, _)| *origin != own) {
+            last = self.fork.went_on.get(&origin).copied();
+        }
+        last.map_or(self.fork.opened_at, |(_, sequence)| sequence)
+    }
+
+    /// Whether contents that we wrote under a former origin, and that the home named by it, are not where a level says.
+    fn owes_of_former(&mut self, until: Level) -> Result<bool, StorageError> {
+        let tables: &[u8] = match until {
+            Level::Modified => &[],
+            Level::Safe | Level::Visible => &[table::OWED],
+            Level::Stable => &[table::OWED, table::LENT],
+        };
+        // Every wait looks here each time that something moved: nearly no store ever had another origin.
+        if self.config.role != Role::Client || !self.fork.has_former {
+            return Ok(false);
+        }
+        for of in tables {
+            let (own, beyond) = origin_range(*of, self.config.origin, 0);
+            for (from, until) in [(vec![*of], own), (beyond, vec![*of + 1])] {
+                if !self.tx().scan_raw(&from, &until, 1)?.is_empty() {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+}

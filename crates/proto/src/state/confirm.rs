@@ -1,0 +1,416 @@
+//! What happens when the parent's images arrive.
+//!
+//! ```text
+//!   confirmed state ──(our tentative records)──▶ view
+//!         │ images                                │
+//!         ▼                                       ▼
+//!   confirmed' ──(those not yet confirmed)──▶ view'
+//! ```
+//!
+//! The images of one cut come together with the marks of our own records that
+//! they include. Nearly always they are an **echo**: the parent did with our
+//! records what we did. Then each key that those touched looks as it did after
+//! the last of them (by its hash in the log), the view is right already, and
+//! what has a shadow row moves on: work in proportion to the images. Otherwise the view
+//! is taken back to what the parent confirmed and the rest of the log is replayed
+//! through the same rules.
+
+use crate::api::Role;
+use crate::replica::Replica;
+use crate::state::log::{Shadow, TOUCH, echo_hash};
+use crate::state::tables::{image_key, number_key, pack, parse_image_key, table, unpack};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use wayfs_tree::View;
+use wayfs_types::{FileId, Image, Inode, Key, MetaStore, OriginId, RecordId, StorageError};
+use wayfs_wire::KeyImage;
+
+/// A key that tentative records touched, as a new cut finds it.
+pub(crate) struct TouchedKey {
+    key: Key,
+    /// What the parent had confirmed.
+    before: Option<Image>,
+    /// What it confirms now.
+    after: Option<Image>,
+    /// When it vouched for that; `None`: with this cut; zero: never, it is our guess.
+    number: Option<u64>,
+}
+
+/// At this number nobody vouched for a key: it is asked for before it is trusted.
+const UNVOUCHED: u64 = 0;
+
+/// A cut, sorted by what it meets.
+#[derive(Default)]
+pub(crate) struct Cut {
+    /// Keys that nothing tentative touched.
+    direct: Vec<(Key, Option<Image>)>,
+    touched: Vec<TouchedKey>,
+    /// Positions of the log that it confirms.
+    confirmed: Vec<u64>,
+    /// How far each origin is confirmed.
+    applied: BTreeMap<OriginId, u64>,
+    /// Keys that confirmed records touched, and later ones again, of which the parent does not tell us.
+    untold: Vec<Key>,
+    is_echo: bool,
+}
+
+impl<S: MetaStore> Replica<S> {
+    /// Takes over a cut of the parent's state.
+    pub(crate) fn take_images(&mut self, images: Vec<KeyImage>) -> Result<(), StorageError> {
+        let incoming: BTreeMap<Key, Option<Image>> = images.into_iter().map(|pair| (pair.key, pair.image)).collect();
+        let cut = self.sort_cut(incoming)?;
+        for (origin, through) in &cut.applied {
+            if let Ok(record) = wayfs_types::RecordId::new(*origin, *through) {
+                self.staged.confirmed.push(record);
+            }
+            self.staged.marks.insert(*origin);
+        }
+        if self.config.role == Role::Station {
+            for (origin, through) in &cut.applied {
+                self.release_cancelled(*origin, *through)?;
+            }
+            for position in &cut.confirmed {
+                self.overlay.delete_raw(number_key(table::LOG, *position));
+                self.staged.forgotten.push(*position);
+            }
+        }
+        if cut.is_echo { self.advance(cut) } else { self.rebuild(cut) }
+    }
+
+    fn sort_cut(&mut self, incoming: BTreeMap<Key, Option<Image>>) -> Result<Cut, StorageError> {
+        let mut cut = Cut { is_echo: true, ..Cut::default() };
+        for (key, image) in &incoming {
+            if let (Key::Origin(origin), Some(Image::Origin(image))) = (key, image)
+                && !self.fork.parted.contains(origin)
+            {
+                let positions = self.left_in_log(self.log.tentative_through(*origin, image.applied));
+                if !positions.is_empty() {
+                    cut.applied.insert(*origin, image.applied);
+                    cut.confirmed.extend(positions);
+                }
+            }
+        }
+        cut.confirmed.sort_unstable();
+        let first_left = if cut.confirmed.is_empty() { None } else { self.log.first_tentative_after(&cut.applied) };
+        if let (Some(last), Some(first)) = (cut.confirmed.last(), first_left)
+            && *last > first
+        {
+            // Confirmed out of our order (an origin that moved between stations): replay settles it.
+            cut.is_echo = false;
+        }
+        let mut expected: BTreeMap<Key, u64> = BTreeMap::new();
+        for position in cut.confirmed.clone() {
+            expected.extend(self.log_entry(position)?.touched);
+        }
+        self.compare(incoming, &expected, &mut cut)?;
+        for origin in self.fork.parted.clone() {
+            // Nothing of it will be confirmed any more: the view goes back behind all of it.
+            cut.is_echo = false;
+            let Some(last) = self.log.tentative_of(origin).last().map(|(_, item)| item.id.sequence()) else { continue };
+            cut.confirmed.extend(self.log.tentative_through(origin, last));
+            cut.applied.insert(origin, last);
+        }
+        if cut.is_echo && self.log.is_structural() && self.is_hazard(&cut.direct)? {
+            cut.is_echo = false;
+        }
+        Ok(cut)
+    }
+
+    /// Finds for each key what the parent has now, and whether that is what we expected.
+    fn compare(
+        &mut self,
+        mut incoming: BTreeMap<Key, Option<Image>>,
+        expected: &BTreeMap<Key, u64>,
+        cut: &mut Cut,
+    ) -> Result<(), StorageError> {
+        for (key, hash) in expected {
+            if !incoming.contains_key(key)
+                && let Some(shadow) = self.shadow(key)?
+            {
+                self.compare_unnamed(key, *hash, shadow, cut)?;
+            }
+        }
+        while let Some((key, after)) = incoming.pop_first() {
+            let Some(Shadow { image: before, .. }) = self.shadow(&key)? else {
+                cut.direct.push((key, after));
+                continue;
+            };
+            let wanted = expected.get(&key).copied().unwrap_or_else(|| echo_hash(before.as_ref()));
+            cut.is_echo &= wanted == echo_hash(after.as_ref());
+            cut.touched.push(TouchedKey { key, before, after, number: None });
+        }
+        Ok(())
+    }
+
+    /// A key that confirmed records touched and that the cut does not name. If this parent vouched for what was there
+    /// before and would tell of a change, it left it as it was. If not (we have moved: what we know is of another
+    /// parent, or our records came to this one by another way), silence means nothing, least of all that what we
+    /// made is not there: what our own records made of it stands as a guess.
+    fn compare_unnamed(&mut self, key: &Key, hash: u64, shadow: Shadow, cut: &mut Cut) -> Result<(), StorageError> {
+        let key = key.clone();
+        let is_told = self.is_told(&key, &shadow);
+        let Shadow { number, image: before } = shadow;
+        if is_told {
+            self.note_unnamed(&key, number);
+            cut.is_echo &= hash == echo_hash(before.as_ref());
+            let after = before.clone();
+            cut.touched.push(TouchedKey { key, before, after, number: Some(number) });
+        } else if self.last_touch(&key)? <= cut.confirmed.last().copied().unwrap_or(0) {
+            let after = self.tx().image(&key)?;
+            cut.touched.push(TouchedKey { key, before, after, number: Some(UNVOUCHED) });
+        } else {
+            cut.is_echo = false;
+            cut.untold.push(key);
+        }
+        Ok(())
+    }
+
+    /// Whether the parent vouched for what it confirmed of a key, and names the key in a cut when that changes: the
+    /// other side is `children/interest.rs`.
+    fn is_told(&self, key: &Key, confirmed: &Shadow) -> bool {
+        // Nobody vouched for what nobody knew of; the highest number stands for that.
+        let number = Some(confirmed.number).filter(|number| *number < u64::MAX);
+        let vouched = |since: Option<u64>| number.zip(since).is_some_and(|(number, since)| number >= since);
+        let watched = |file| vouched(self.watches.since(file));
+        let seen_from = |image: &Option<Image>| match image {
+            Some(Image::Inode(inode)) => crate::children::interest::directories_of(inode).any(watched),
+            _ => false,
+        };
+        match key {
+            _ if self.config.role != Role::Client => true,
+            Key::Entry(parent, _) => watched(*parent) || self.watches.is_fresh(*parent),
+            Key::Inode(file) if watched(*file) || seen_from(&confirmed.image) => true,
+            Key::Inode(file) => {
+                let is_maker = file.maker().origin() == self.config.origin;
+                is_maker && vouched(self.upstream.as_ref().map(|upstream| upstream.since))
+            }
+            Key::Conflict(_) | Key::Origin(_) => true,
+        }
+    }
+
+    /// The last place in the log whose record touched a key that has a shadow row.
+    fn last_touch(&mut self, key: &Key) -> Result<u64, StorageError> {
+        self.tx().get_raw(&image_key(TOUCH, key))?.map_or(Ok(0), |bytes| unpack(&bytes))
+    }
+
+    /// What the confirmed records make of the untold keys upon what the parent had confirmed before.
+    fn guess_untold(&mut self, cut: &mut Cut) -> Result<(), StorageError> {
+        if cut.untold.is_empty() {
+            return Ok(());
+        }
+        let mut from = vec![table::SHADOW];
+        loop {
+            let pairs = self.tx().scan_raw(&from, &[table::SHADOW + 1], crate::replica::PAGE)?;
+            let Some((last, _)) = pairs.last() else { break };
+            from.clone_from(last);
+            from.push(0);
+            for (key, value) in pairs {
+                self.put_image(parse_image_key(&key)?, unpack::<Shadow>(&value)?.image)?;
+            }
+        }
+        let met = self.put_told(cut)?;
+        self.tx().note_touches();
+        for position in cut.confirmed.clone() {
+            let record = self.log_entry(position)?.record;
+            if !met.contains(&record.id) {
+                wayfs_tree::apply(&mut self.tx(), &record)?;
+            }
+        }
+        let before = self.tx().take_touches();
+        for key in std::mem::take(&mut cut.untold) {
+            let after = self.tx().image(&key)?;
+            let before = before.get(&key).cloned().flatten();
+            cut.touched.push(TouchedKey { key, before, after, number: Some(UNVOUCHED) });
+        }
+        before.into_iter().try_for_each(|(key, image)| self.put_image(key, image))
+    }
+
+    /// Puts what the parent tells of a cut into the view, and answers which records lost a conflict there: those made
+    /// nothing of the file that they were for, and what was built upon them follows to their copies. One that won made of it
+    /// what it meant: it brought a removed file back, or set attributes after another. How far the parent has
+    /// come with an origin is left out: the records that it confirms are yet to be applied.
+    fn put_told(&mut self, cut: &Cut) -> Result<BTreeSet<RecordId>, StorageError> {
+        let direct = cut.direct.iter().map(|(key, image)| (key, image));
+        let touched = cut.touched.iter().map(|touched| (&touched.key, &touched.after));
+        let mut met = BTreeSet::new();
+        for (key, image) in direct.chain(touched) {
+            if let (Key::Conflict(record), Some(Image::Conflict(conflict))) = (key, image)
+                && conflict.winner != *record
+            {
+                met.insert(*record);
+            }
+            if !matches!(key, Key::Origin(_)) {
+                self.put_image(key.clone(), image.clone())?;
+            }
+        }
+        Ok(met)
+    }
+
+    /// What the parent confirmed of a key that tentative records touched.
+    pub(crate) fn shadow(&mut self, key: &Key) -> Result<Option<Shadow>, StorageError> {
+        self.tx().get_raw(&image_key(table::SHADOW, key))?.map(|bytes| unpack(&bytes)).transpose()
+    }
+
+    /// Whether foreign changes could clash with a directory that we moved or removed, without touching
+    /// a key that we touched: directories that moved, and entries in what we removed.
+    fn is_hazard(&mut self, direct: &[(Key, Option<Image>)]) -> Result<bool, StorageError> {
+        for (key, image) in direct {
+            match (key, image) {
+                (Key::Inode(_), Some(Image::Inode(new))) if new.is_directory() => {
+                    let same = match self.tx().image(key)? {
+                        Some(Image::Inode(old)) => old.places == new.places,
+                        _ => false,
+                    };
+                    if !same {
+                        return Ok(true);
+                    }
+                }
+                (Key::Entry(parent, _), Some(_))
+                    if wayfs_tree::inode(&self.tx(), *parent)?.is_some_and(|inode| inode.is_removed()) =>
+                {
+                    return Ok(true);
+                }
+                _ => {}
+            }
+        }
+        Ok(false)
+    }
+
+    /// The echo: the view is right but for what others did elsewhere.
+    fn advance(&mut self, cut: Cut) -> Result<(), StorageError> {
+        let last = cut.confirmed.last().copied().unwrap_or(0);
+        let counted = self.counted_here(&cut.touched)?;
+        for (key, image) in cut.direct {
+            if image.is_some() && self.counters.reset.is_some() {
+                // What is written again in the end of a takeover notes in the shadow row when the parent vouched for what it
+                // touches: now, also for what was not there before.
+                self.overlay.pin(key.clone(), self.counters.change.0 + 1);
+            }
+            self.put_image(key, image)?;
+        }
+        for TouchedKey { key, before, after, number } in cut.touched {
+            if self.last_touch(&key)? <= last {
+                self.overlay.delete_raw(image_key(table::SHADOW, &key));
+                self.overlay.delete_raw(image_key(TOUCH, &key));
+                if let Some(number) = number.filter(|_| after.is_some()) {
+                    self.overlay.pin(key.clone(), number);
+                }
+                self.put_image(key, after)?;
+                continue;
+            }
+            if number.is_none() {
+                let number = self.counters.change.0 + 1;
+                self.overlay.put_raw(image_key(table::SHADOW, &key), pack(&Shadow { number, image: after.clone() }));
+            }
+            if after != before {
+                self.merge_directory(key, (before, after), (last, &counted))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// By how many subdirectories each directory has more or less by what confirmed records of ours did: as many as there are names
+    /// of directories more or less among what those touched.
+    fn counted_here(&mut self, touched: &[TouchedKey]) -> Result<BTreeMap<FileId, i64>, StorageError> {
+        let mut counted = BTreeMap::new();
+        for TouchedKey { key, before, after, .. } in touched.iter().filter(|touched| touched.before != touched.after) {
+            let Key::Entry(parent, _) = key else { continue };
+            for (image, by) in [(before, -1), (after, 1)] {
+                let Some(Image::Entry(entry)) = image else { continue };
+                if wayfs_tree::inode(&self.tx(), entry.file)?.is_some_and(|inode| inode.is_directory()) {
+                    *counted.entry(*parent).or_default() += by;
+                }
+            }
+        }
+        Ok(counted)
+    }
+
+    /// Brings what others did to a directory's times and count into a view that has our own changes on top.
+    /// It is exact again when the last record that touches the directory is confirmed.
+    ///
+    /// A time that one of those after the position `last` sets stays, be it long past: what the parent tells of was before.
+    /// Subdirectories of our own making that it tells of are `counted` in the view already.
+    fn merge_directory(
+        &mut self,
+        key: Key,
+        (before, after): (Option<Image>, Option<Image>),
+        (last, counted): (u64, &BTreeMap<FileId, i64>),
+    ) -> Result<(), StorageError> {
+        let Key::Inode(file) = key else { return Ok(()) };
+        let (Some(Image::Inode(before)), Some(Image::Inode(after))) = (before, after) else { return Ok(()) };
+        let Some(Image::Inode(view)) = self.tx().image(&key)? else { return Ok(()) };
+        if !view.is_directory() || !after.is_directory() {
+            return Ok(());
+        }
+        let others = i64::from(after.subdirectories)
+            - i64::from(before.subdirectories)
+            - counted.get(&file).copied().unwrap_or_default();
+        let subdirectories = (i64::from(view.subdirectories) + others).max(0);
+        let is_set = self.log.is_dated_after(file, last);
+        let merged = Inode {
+            mtime: if is_set { view.mtime } else { view.mtime.max(after.mtime) },
+            ctime: view.ctime.max(after.ctime),
+            subdirectories: u32::try_from(subdirectories).unwrap_or(u32::MAX),
+            ..Arc::unwrap_or_clone(view)
+        };
+        self.put_image(key, Some(Image::Inode(Arc::new(merged))))
+    }
+
+    /// Back to what the parent confirmed, then the rest of the log through the rules.
+    pub(crate) fn rebuild(&mut self, mut cut: Cut) -> Result<(), StorageError> {
+        self.guess_untold(&mut cut)?;
+        let mut confirmed: BTreeMap<Key, (Option<Image>, Option<u64>)> =
+            cut.touched.into_iter().map(|touched| (touched.key, (touched.after, touched.number))).collect();
+        let mut from = vec![table::SHADOW];
+        loop {
+            let pairs = self.tx().scan_raw(&from, &[table::SHADOW + 1], crate::replica::PAGE)?;
+            let Some((last, _)) = pairs.last() else { break };
+            from.clone_from(last);
+            from.push(0);
+            for (key, value) in pairs {
+                let parsed = parse_image_key(&key)?;
+                let vouched = self.counters.change.0 + 1;
+                let Shadow { number, image } = match confirmed.remove(&parsed) {
+                    Some((image, number)) => Shadow { number: number.unwrap_or(vouched), image },
+                    None => {
+                        let shadow: Shadow = unpack(&value)?;
+                        self.note_unnamed(&parsed, shadow.number);
+                        shadow
+                    }
+                };
+                self.overlay.delete_raw(image_key(TOUCH, &parsed));
+                self.overlay.delete_raw(key);
+                if image.is_some() {
+                    self.overlay.pin(parsed.clone(), number);
+                }
+                self.put_image(parsed, image)?;
+            }
+        }
+        let vouched = self.counters.change.0 + 1;
+        for (key, image) in cut.direct {
+            // A record that is replayed notes in the shadow row when the parent vouched for what it touches: now.
+            if image.is_some() {
+                self.overlay.pin(key.clone(), vouched);
+            }
+            self.put_image(key, image)?;
+        }
+        let left: Vec<u64> = self
+            .log
+            .from(0)
+            .filter(|(_, item)| {
+                let through = cut.applied.get(&item.id.origin()).copied().unwrap_or(0);
+                item.tentative && item.id.sequence() > through
+            })
+            .map(|(position, _)| position)
+            .collect();
+        let left = self.left_in_log(left);
+        self.replays += u64::from(!left.is_empty());
+        tracing::debug!(records = left.len(), "replaying tentative records");
+        for position in left {
+            let entry = self.log_entry(position)?;
+            let applied = self.apply_tentative(position, entry.record, (entry.held, entry.seal))?;
+            self.staged.replayed.push((position, applied));
+        }
+        Ok(())
+    }
+}

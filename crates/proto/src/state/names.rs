@@ -1,0 +1,144 @@
+//! The names of files with more than an inode lists, and which directories are exclusive: indexes of the view.
+//!
+//! Both say nothing that the view does not say. They are written with the rows that they are of (`overlay::finish`), and
+//! nobody is told of them. Who sees such a *crowded* file:
+//!
+//! ```text
+//!   a listed name stands in a directory ──▶ who looks at the directory hears of the file, as of any other
+//!   any other name ──▶ who is told of the file looks at the file itself from then on, at both ends (stream.rs, answers.rs)
+//!   a change of the file ──▶ claims the listed directories and the file: all who look at it are called
+//! ```
+
+use crate::replica::Replica;
+use crate::state::tables::{name_key, names_from, names_until, number_key, parse_name_key, parse_number_key, table};
+use std::collections::BTreeSet;
+use wayfs_tree::{NameCursor, View};
+use wayfs_types::{Batch, FileId, Image, Inode, Key, MetaStore, Place, StorageError};
+use wayfs_wire::KeyImage;
+
+/// Writes what the indexes say of a key of the view that changes.
+pub(crate) fn index(batch: &mut Batch, key: &Key, old: Option<&Image>, new: Option<&Image>) {
+    match key {
+        Key::Entry(parent, name) => {
+            let named = |image: Option<&Image>| match image {
+                Some(Image::Entry(entry)) => Some(entry.file),
+                _ => None,
+            };
+            let (old, new) = (named(old), named(new));
+            if old != new {
+                let place = Place { parent: *parent, name: name.clone() };
+                old.into_iter().for_each(|file| batch.delete(name_key(file, &place)));
+                new.into_iter().for_each(|file| batch.put(name_key(file, &place), Vec::new()));
+            }
+        }
+        Key::Inode(file) => {
+            let is_exclusive =
+                |image: Option<&Image>| matches!(image, Some(Image::Inode(inode)) if inode.is_exclusive());
+            let row = number_key(table::EXCLUSIVE, file.inode_number());
+            match (is_exclusive(old), is_exclusive(new)) {
+                (false, true) => batch.put(row, Vec::new()),
+                (true, false) => batch.delete(row),
+                (true, true) | (false, false) => {}
+            }
+        }
+        Key::Conflict(_) | Key::Origin(_) => {}
+    }
+}
+
+/// Names that the committed view gives a file.
+pub(crate) fn stored_names(
+    store: &impl MetaStore,
+    file: FileId,
+    cursor: &NameCursor,
+    limit: usize,
+) -> Result<Vec<Place>, StorageError> {
+    let rows = store.scan(&names_from(file, cursor), &names_until(file), limit)?;
+    rows.iter().map(|(key, _)| parse_name_key(key)).collect()
+}
+
+/// Files among these that have names which they do not list.
+pub(crate) fn crowded_in(images: &[KeyImage]) -> BTreeSet<FileId> {
+    let crowded = images.iter().filter_map(|pair| match (&pair.key, &pair.image) {
+        (Key::Inode(file), Some(Image::Inode(inode))) if inode.is_crowded() => Some(*file),
+        _ => None,
+    });
+    crowded.collect()
+}
+
+impl<S: MetaStore> Replica<S> {
+    /// The names of a file that are known here, in order.
+    ///
+    /// Takes as long as the file has names.
+    ///
+    /// # Errors
+    /// [`StorageError`] if it cannot be read.
+    pub fn names_of(&self, file: FileId) -> Result<Vec<Place>, StorageError> {
+        match self.inode(file)? {
+            Some(inode) => wayfs_tree::names_of(&Committed(&self.store), file, &inode),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Whether a place is one of a file's names.
+    ///
+    /// # Errors
+    /// [`StorageError`] if it cannot be read.
+    pub fn has_name(&self, file: FileId, inode: &Inode, place: &Place) -> Result<bool, StorageError> {
+        wayfs_tree::has_name(&Committed(&self.store), file, inode, place)
+    }
+
+    /// Whether a file has a name in a directory, as far as it is known here.
+    ///
+    /// # Errors
+    /// [`StorageError`] if it cannot be read.
+    pub fn stands_in(&self, file: FileId, inode: &Inode, directory: FileId) -> Result<bool, StorageError> {
+        if inode.places.iter().any(|place| place.parent == directory) || !inode.is_crowded() {
+            return Ok(inode.places.iter().any(|place| place.parent == directory));
+        }
+        let first = stored_names(&self.store, file, &NameCursor::at(directory), 1)?;
+        Ok(first.first().is_some_and(|place| place.parent == directory))
+    }
+
+    /// The exclusive directories in which a crowded file stands under names that it does not list. There are few of such
+    /// directories, and may be many of such names.
+    pub(crate) fn unlisted_exclusive(&self, file: FileId, inode: &Inode) -> Result<Vec<FileId>, StorageError> {
+        let mut found = Vec::new();
+        if !inode.is_crowded() {
+            return Ok(found);
+        }
+        self.each(&[table::EXCLUSIVE], &[table::EXCLUSIVE + 1], |key, _| {
+            let directory = FileId::from_inode_number(parse_number_key(key)?);
+            let directory = directory.map_err(|error| StorageError::Corrupt(error.to_string()))?;
+            if self.stands_in(file, inode, directory)? {
+                found.push(directory);
+            }
+            Ok(())
+        })?;
+        Ok(found)
+    }
+}
+
+/// What was committed, as the rules see a tree.
+pub(crate) struct Committed<'a, S>(pub(crate) &'a S);
+
+impl<S: MetaStore> View for Committed<'_, S> {
+    fn image(&self, key: &Key) -> Result<Option<Image>, StorageError> {
+        Ok(crate::state::tables::read_view(self.0, key)?.map(|numbered| numbered.image))
+    }
+
+    fn first_entry(&self, directory: FileId) -> Result<Option<wayfs_types::Name>, StorageError> {
+        let (from, until) = (
+            crate::state::tables::entries_from(table::VIEW, directory, None),
+            crate::state::tables::entries_until(table::VIEW, directory),
+        );
+        let first = self.0.scan(&from, &until, 1)?.pop();
+        Ok(match first.map(|(key, _)| crate::state::tables::parse_image_key(&key)).transpose()? {
+            Some(Key::Entry(_, name)) => Some(name),
+            _ => None,
+        })
+    }
+
+    fn names_after(&self, file: FileId, cursor: &NameCursor, limit: usize) -> Result<Vec<Place>, StorageError> {
+        stored_names(self.0, file, cursor, limit)
+    }
+}

@@ -1,0 +1,72 @@
+//! Tombstones: kept until every child has passed them.
+
+use crate::api::Role;
+use crate::children::{Child, ChildState};
+use crate::replica::Replica;
+use crate::state::tables::{number_key, table};
+use wayfs_types::{CommitNumber, MetaStore, StorageError};
+
+/// Changes for which they are kept at most, for the sake of a station that is away.
+const TOMBSTONES_MAX: u64 = 1_000_000;
+/// Traces removed with one input.
+const PURGE_STEP: usize = 16;
+
+impl Child {
+    /// The change from which on it still has to hear of what went. A client that was told that it may go on from
+    /// where it left off counts on that until it has caught up; from then on each change is in its queue.
+    fn needs_tombstones_from(&self) -> Option<u64> {
+        match self.state {
+            _ if self.is_station => Some(self.cursor),
+            ChildState::Ready | ChildState::Scanning => Some(self.next),
+            ChildState::Greeting | ChildState::Live | ChildState::Detached => None,
+        }
+    }
+}
+
+impl<S: MetaStore> Replica<S> {
+    /// Forgets tombstones that every child has passed, oldest first, a few at a time.
+    ///
+    /// They are kept for as many changes as the settings say; for a station that is away, and a client that was welcomed and has
+    /// not caught up, for up to 1,000,000. A child further behind gets the whole state (a station) or verifies its cache
+    /// (a client).
+    pub(crate) fn purge(&mut self) -> Result<(), StorageError> {
+        let change = self.counters.change.0;
+        let kept = self.config.tombstones_kept;
+        if self.config.role == Role::Client || change <= kept {
+            return Ok(());
+        }
+        let live = self.children.by_origin.values().filter_map(Child::needs_tombstones_from);
+        let slowest = self.children.station_cursors.values().copied().chain(live).min().unwrap_or(u64::MAX);
+        let until = (change - kept).min(slowest.max(change.saturating_sub(TOMBSTONES_MAX)));
+        let from = self.children.tombstones_from;
+        if from >= until {
+            return Ok(());
+        }
+        let tombstones =
+            self.store.scan(&number_key(table::TOMBSTONE, from), &number_key(table::TOMBSTONE, until), PURGE_STEP)?;
+        if tombstones.len() < PURGE_STEP {
+            self.children.tombstones_from = until;
+        }
+        for (key, value) in tombstones {
+            let number = crate::state::tables::parse_number_key(&key)?;
+            let mut view_key = vec![table::VIEW];
+            view_key.extend(&value);
+            let parsed = crate::state::tables::parse_image_key(&view_key)?;
+            self.overlay.delete_raw(key);
+            self.counters.purged = CommitNumber(number);
+            self.children.tombstones_from = self.children.tombstones_from.max(number + 1);
+            if self.row_of(&parsed)?.is_some() {
+                // A marker: only the home decides that no late record can name it any more.
+                if self.config.role == Role::Home {
+                    self.put_image(parsed, None)?;
+                }
+            } else {
+                let mut gone_key = vec![table::GONE];
+                gone_key.extend(&value);
+                self.overlay.delete_raw(gone_key);
+                self.overlay.delete_raw(number_key(table::CHANGE, number));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,275 @@
+//! Changes in exclusive directories, at the client: the home decides each at once.
+//!
+//! ```text
+//!   program      client                       home (by way of the station)
+//!     mkdir ───▶   Lock (Claim, directory) ────▶  others who change something there wait
+//!                  ◀── images, LockAnswer          all that was done there before is here
+//!                  checks, writes the record
+//!                  Records, Unlock ─────────────▶  orders it; the next one is granted
+//!     ◀── done    ◀── Marks: visible
+//! ```
+//!
+//! A claim is a lock of a family of its own, so whatever holds of locks holds of it: it orders data, it is taken along over a
+//! session that breaks, it ends with a lease. Several are taken in the order of their numbers, which no cycle can come of.
+//!
+//! Names are answered when the home has ordered them: were they answered before, a line that breaks and a lease that ends could
+//! give one name to two. If it came to that before the home had the record, the record met another, and its maker is told that
+//! the name is taken. Contents are answered at once, since whoever stores them keeps them until that worked; their driver waits
+//! for the home where a program does.
+//!
+//! Without the home nothing is changed: `Unreachable`. Who is not told within the time of a request is told `TimedOut`, and does
+//! not know what became of it.
+
+use crate::api::Role;
+use crate::children::interest::directories_of;
+use crate::locks::requests::{LockAsk, lock_error};
+use crate::replica::{Replica, StepError};
+use crate::requests::{Attempt, On, Waiting};
+use crate::state::tables::Numbered;
+use std::collections::{BTreeMap, BTreeSet};
+use wayfs_types::request::{
+    Answer, Change, LockFamily, LockKind, LockOwner, LockRange, LockRequest, Outcome, RequestId,
+};
+use wayfs_types::{FileId, FsError, Image, Key, MetaStore, Name, RecordId, StorageError};
+use wayfs_wire::{LockVerdict, Question, Up};
+
+/// How often a request begins its claims anew, because what it is about moved meanwhile.
+const ROUNDS_MAX: u8 = 8;
+
+/// What is claimed for requests that wait.
+#[derive(Debug, Default)]
+pub(crate) struct Claims {
+    held: BTreeMap<RequestId, BTreeSet<FileId>>,
+    refused: BTreeMap<RequestId, FsError>,
+}
+
+impl Claims {
+    /// The parent knows of them no more.
+    pub(crate) fn parent_lost(&mut self) {
+        self.held.clear();
+        self.refused.clear();
+    }
+
+    fn is_known(&self, id: RequestId) -> bool {
+        self.held.contains_key(&id) || self.refused.contains_key(&id)
+    }
+}
+
+/// A name that was made and of which the home has not spoken.
+#[derive(Debug, Clone)]
+pub(crate) struct Made {
+    record: RecordId,
+    answer: Answer,
+    /// Where, if it is a name that another may have made.
+    place: Option<(FileId, Name)>,
+    /// The parent was asked what stands there.
+    is_asked: bool,
+}
+
+fn claim(id: RequestId, file: FileId) -> LockRequest {
+    let (family, owner, range) = (LockFamily::Claim, LockOwner(id.0), LockRange::WHOLE);
+    LockRequest { file, family, owner, pid: 0, range, kind: LockKind::Write, wait: true }
+}
+
+/// The name that a change makes.
+fn place_of(change: &Change) -> Option<(FileId, Name)> {
+    match change {
+        Change::Create { parent, name, .. }
+        | Change::Publish { parent, name, .. }
+        | Change::Mkdir { parent, name, .. }
+        | Change::Link { parent, name, .. } => Some((*parent, name.clone())),
+        Change::Rename { to_parent, to_name, .. } => Some((*to_parent, to_name.clone())),
+        Change::Unlink { .. }
+        | Change::Rmdir { .. }
+        | Change::SetAttr { .. }
+        | Change::SetXattr { .. }
+        | Change::Store { .. }
+        | Change::Append { .. }
+        | Change::Resolve { .. } => None,
+    }
+}
+
+impl<S: MetaStore> Replica<S> {
+    /// Whether a file is, or stands in, a directory in which the home decides at once, as far as it is known here.
+    ///
+    /// # Errors
+    /// [`StorageError`] if that cannot be read: then nobody may decide as if it were not so.
+    pub fn is_the_homes(&self, file: FileId) -> Result<bool, StorageError> {
+        let Some(inode) = self.inode_meant(file)? else { return Ok(false) };
+        if inode.is_exclusive() {
+            return Ok(true);
+        }
+        for directory in directories_of(&inode) {
+            if self.is_exclusive(directory)? {
+                return Ok(true);
+            }
+        }
+        Ok(!self.unlisted_exclusive(file, &inode)?.is_empty())
+    }
+
+    pub(crate) fn is_exclusive(&self, directory: FileId) -> Result<bool, StorageError> {
+        let (is_exclusive, into) = self.views.look(&self.store, &Key::Inode(directory), |row| match row {
+            Some(Numbered { image: Image::Inode(inode), .. }) => (inode.is_exclusive(), inode.merged_into),
+            Some(_) | None => (false, None),
+        })?;
+        if into.is_none() {
+            return Ok(is_exclusive);
+        }
+        Ok(self.inode_meant(directory)?.is_some_and(|inode| inode.is_exclusive()))
+    }
+
+    /// The exclusive directories that a change is about.
+    fn exclusive_among(&self, change: &Change) -> Result<BTreeSet<FileId>, StorageError> {
+        let mut exclusive = BTreeSet::new();
+        for file in self.rights_for(change)? {
+            if self.is_exclusive(file)? {
+                exclusive.insert(file);
+            }
+        }
+        Ok(exclusive)
+    }
+
+    /// The next claim that a change needs and has not; `None`: go ahead.
+    pub(crate) fn missing_claim(
+        &mut self,
+        id: RequestId,
+        waiting: &mut Waiting,
+        change: &Change,
+    ) -> Result<Option<Attempt>, StepError> {
+        if self.config.role != Role::Client {
+            return Ok(None);
+        }
+        if let Some(error) = self.claims.refused.remove(&id) {
+            return Ok(Some(Attempt::Done(Err(error))));
+        }
+        let wanted = self.exclusive_among(change)?;
+        if wanted.is_empty() {
+            return Ok(None);
+        }
+        if !self.is_trusted() {
+            let may_come = !waiting.offline && self.now < waiting.deadline;
+            let otherwise = Attempt::Done(Err(FsError::Unreachable));
+            return Ok(Some(if may_come { Attempt::Park(On::Session) } else { otherwise }));
+        }
+        let held = self.claims.held.get(&id).cloned().unwrap_or_default();
+        let Some(next) = wanted.difference(&held).next().copied() else { return Ok(None) };
+        if held.last().is_some_and(|last| *last > next) {
+            // Out of order two could wait for each other.
+            self.let_go_of_claims(id);
+            waiting.rounds += 1;
+            if waiting.rounds > ROUNDS_MAX {
+                return Ok(Some(Attempt::Done(Err(FsError::TimedOut))));
+            }
+            return self.missing_claim(id, waiting, change);
+        }
+        let request = claim(id, next);
+        let ask = self.ask_lock(LockAsk::Claim(id, request));
+        self.post_in_turn(Up::Lock { ask, request });
+        Ok(Some(Attempt::Park(On::Claim)))
+    }
+
+    /// The home's word on a claim.
+    pub(crate) fn handle_claim_answer(&mut self, id: RequestId, request: &LockRequest, verdict: LockVerdict) {
+        if !self.requests.is_waiting(id) {
+            if verdict == LockVerdict::Granted {
+                let LockRequest { file, family, owner, range, .. } = *request;
+                self.post_in_turn(Up::Unlock { file, family, owner, range });
+            }
+            return;
+        }
+        if verdict == LockVerdict::Granted {
+            self.claims.held.entry(id).or_default().insert(request.file);
+        } else {
+            self.claims.refused.insert(id, lock_error(verdict));
+        }
+        self.requests.wake(vec![id]);
+    }
+
+    /// A change was made, or refused by the rules, under the claims that it needed.
+    pub(crate) fn end_claimed(
+        &mut self,
+        id: RequestId,
+        waiting: &mut Waiting,
+        change: &Change,
+        outcome: Outcome,
+    ) -> Attempt {
+        let Some(files) = self.claims.held.remove(&id) else { return Attempt::Done(outcome) };
+        for file in files {
+            let request = claim(id, file);
+            let (family, owner, range) = (request.family, request.owner, request.range);
+            // In a new session it is taken again, until the record is there; never waited for.
+            let held = vec![LockRequest { wait: false, ..request }];
+            self.post_unlock(Up::Unlock { file, family, owner, range }, held);
+        }
+        match (change, outcome) {
+            (Change::Store { .. } | Change::Append { .. }, outcome) => Attempt::Done(outcome),
+            (_, Ok(answer @ Answer::Changed { record, .. })) => {
+                waiting.made = Some(Made { record, answer, place: place_of(change), is_asked: false });
+                Attempt::Park(On::Level)
+            }
+            (_, outcome) => Attempt::Done(outcome),
+        }
+    }
+
+    /// Answers a change when the home has ordered it.
+    pub(crate) fn attempt_made(&mut self, waiting: &mut Waiting, mut made: Made) -> Result<Attempt, StepError> {
+        let own = self.config.origin;
+        if made.record.origin() != own || (waiting.offline && self.now >= waiting.deadline) {
+            return Ok(Attempt::Done(Err(FsError::TimedOut)));
+        }
+        if self.marks_committed(own)?.visible < made.record.sequence() {
+            if self.own_durable() < made.record.sequence() {
+                self.sync_wanted = true;
+            }
+            return Ok(Attempt::Park(On::Level));
+        }
+        let Some((parent, name)) = made.place.clone() else { return Ok(Attempt::Done(Ok(made.answer))) };
+        if !self.is_trusted() {
+            made.is_asked = false;
+            waiting.made = Some(made);
+            return Ok(Attempt::Park(On::Level));
+        }
+        // What met it is told behind the mark, and before the answer to a question.
+        if !made.is_asked {
+            let ask = self.ask(Question::Lookup { parent, name })?;
+            made.is_asked = true;
+            waiting.made = Some(made);
+            return Ok(Attempt::Park(On::Ask(ask)));
+        }
+        let is_met = self.image_of(&Key::Conflict(made.record))?
+            || self.inode(FileId::made_by(made.record))?.is_some_and(|inode| inode.merged_into.is_some());
+        Ok(Attempt::Done(if is_met { Err(FsError::Exists) } else { Ok(made.answer) }))
+    }
+
+    fn image_of(&mut self, key: &Key) -> Result<bool, StorageError> {
+        Ok(wayfs_tree::View::image(&self.tx(), key)?.is_some())
+    }
+
+    /// A request is over: what it claimed is for others.
+    pub(crate) fn end_claims(&mut self, id: RequestId) {
+        if self.claims.is_known(id) {
+            self.let_go_of_claims(id);
+            self.claims.refused.remove(&id);
+        }
+        let Some(upstream) = self.upstream.as_mut() else { return };
+        let mut asked = Vec::new();
+        for (ask, of) in &mut upstream.lock_asks {
+            if let LockAsk::Claim(waiting, request) = *of
+                && waiting == id
+            {
+                *of = LockAsk::Abandoned(request);
+                asked.push(*ask);
+            }
+        }
+        for ask in asked {
+            self.post_in_turn(Up::LockCancel { ask });
+        }
+    }
+
+    fn let_go_of_claims(&mut self, id: RequestId) {
+        for file in self.claims.held.remove(&id).unwrap_or_default() {
+            let LockRequest { family, owner, range, .. } = claim(id, file);
+            self.post_in_turn(Up::Unlock { file, family, owner, range });
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! What a request needs to know before it can be worked off, and the questions to the parent about it.
+
+use crate::api::Role;
+use crate::replica::{Replica, StepError};
+use crate::requests::seen::{Asked, Seen};
+use crate::requests::{Attempt, FIRST_SESSION_MAX, Need, On, Waiting};
+use wayfs_types::request::{Change, RenameTarget};
+use wayfs_types::{FileId, FsError, Inode, MetaStore, Name, RecordId, StorageError};
+use wayfs_wire::{AskId, Question, Up};
+
+/// Questions asked for one request before it is served from what is there.
+pub(crate) const QUESTIONS_MAX: u8 = 8;
+/// Names of a listing that are looked through for what was seen, as long as one parent told us all that we know.
+const LISTED_MAX: usize = 32;
+
+impl<S: MetaStore> Replica<S> {
+    /// The first thing that is not known, as something to wait for; `None`: go ahead.
+    pub(crate) fn missing_need(&mut self, waiting: &mut Waiting, needs: &[Need]) -> Result<Option<Attempt>, StepError> {
+        if self.config.role != Role::Client {
+            return Ok(None);
+        }
+        if !waiting.offline {
+            if self.is_trusted() {
+                for need in needs {
+                    if let Some(question) = self.untrusted(need)? {
+                        return self.ask_or_go_offline(waiting, question, needs);
+                    }
+                }
+                return Ok(None);
+            }
+            if self.is_connecting() {
+                return Ok(Some(Attempt::Park(On::Session)));
+            }
+            if self.upstream.is_none() && self.now < self.opened + FIRST_SESSION_MAX && !self.all_cached(needs)? {
+                return Ok(Some(Attempt::Park(On::FirstSession)));
+            }
+        }
+        if !self.all_cached(needs)? {
+            return Ok(Some(self.without_parent(waiting)));
+        }
+        self.unvouched += 1;
+        Ok(None)
+    }
+
+    /// What is asked for is not cached, and the parent cannot be asked now.
+    pub(crate) fn without_parent(&self, waiting: &mut Waiting) -> Attempt {
+        if self.is_catching_up() && self.now < waiting.deadline {
+            waiting.offline = false;
+            return Attempt::Park(On::Session);
+        }
+        Attempt::Done(Err(self.offline_error(waiting)))
+    }
+
+    fn offline_error(&self, waiting: &Waiting) -> FsError {
+        if self.upstream.is_some() && self.now >= waiting.deadline { FsError::TimedOut } else { FsError::Unreachable }
+    }
+
+    pub(crate) fn ask_or_go_offline(
+        &mut self,
+        waiting: &mut Waiting,
+        question: Question,
+        needs: &[Need],
+    ) -> Result<Option<Attempt>, StepError> {
+        waiting.questions += 1;
+        if waiting.questions <= QUESTIONS_MAX {
+            return Ok(Some(Attempt::Park(On::Ask(self.ask(question)?))));
+        }
+        if !self.all_cached(needs)? {
+            return Ok(Some(Attempt::Done(Err(FsError::TimedOut))));
+        }
+        self.unvouched += 1;
+        Ok(None)
+    }
+
+    /// The question that would settle a need which the trusted part of the cache does not.
+    pub(crate) fn untrusted(&mut self, need: &Need) -> Result<Option<Question>, StorageError> {
+        Ok(match need {
+            Need::Inode(file) if self.is_doubted(*file) => Some(Question::Attributes { file: *file }),
+            Need::Inode(file) => match self.trusted_inode(*file)? {
+                Some(_) => None,
+                None => Some(self.question_about(*file)?),
+            },
+            Need::Name(parent, name) => {
+                let lookup = || Some(Question::Lookup { parent: *parent, name: name.clone() });
+                match self.trusted_entry(*parent, name)? {
+                    None => lookup(),
+                    Some(None) => None,
+                    Some(Some(file)) => {
+                        if self.trusted_inode(file)?.is_none() {
+                            lookup()
+                        } else {
+                            None
+                        }
+                    }
+                }
+            }
+            Need::Emptiness(directory) => {
+                let known = !self.is_doubted(*directory)
+                    && (self.watches.is_fresh(*directory)
+                        || wayfs_tree::View::first_entry(&self.tx(), *directory)?.is_some());
+                let (directory, after) = (*directory, None);
+                (!known).then_some(Question::List { directory, after, limit: 64 })
+            }
+        })
+    }
+
+    /// How the parent is asked about a file: by its name where others may change it alone, since that is by directories.
+    fn question_about(&self, file: FileId) -> Result<Question, StorageError> {
+        if self.is_close_to_open()
+            && let Some(inode) = self.inode(file)?.filter(|inode| !inode.is_directory())
+        {
+            let doubted = inode.places.iter().find(|place| self.is_doubted(place.parent));
+            if let Some(place) = doubted.or(inode.places.first())
+                && self.entry(place.parent, &place.name)?.is_some_and(|entry| entry.file == file)
+            {
+                return Ok(Question::Lookup { parent: place.parent, name: place.name.clone() });
+            }
+        }
+        Ok(Question::Attributes { file })
+    }
+
+    pub(crate) fn all_cached(&mut self, needs: &[Need]) -> Result<bool, StorageError> {
+        for need in needs {
+            let known = match need {
+                Need::Inode(file) => self.inode(*file)?.is_some(),
+                Need::Name(parent, name) => match self.cached_entry(*parent, name)? {
+                    None => false,
+                    Some(None) => self.inode(*parent)?.is_some(),
+                    Some(Some(file)) => self.inode(file)?.is_some(),
+                },
+                Need::Emptiness(directory) => {
+                    self.watches.is_complete(*directory)
+                        || wayfs_tree::View::first_entry(&self.tx(), *directory)?.is_some()
+                }
+            };
+            if !known {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Asks the parent, or joins a question that is under way.
+    pub(crate) fn ask(&mut self, question: Question) -> Result<AskId, StorageError> {
+        if let Some(ask) = self.upstream.as_ref().and_then(|up| up.by_question.get(&question).copied()) {
+            return Ok(ask);
+        }
+        let seen = self.seen_on(&question)?.bounded();
+        let Some(upstream) = self.upstream.as_mut() else { return Ok(AskId(0)) };
+        let ask = AskId(upstream.next_ask);
+        upstream.next_ask += 1;
+        upstream.by_question.insert(question.clone(), ask);
+        self.put_question(ask, Asked { question, seen, times: 1 });
+        Ok(ask)
+    }
+
+    /// Puts a question to the parent, for the first time or once more.
+    pub(crate) fn put_question(&mut self, ask: AskId, asked: Asked) {
+        let Some(upstream) = self.upstream.as_mut() else { return };
+        let (question, seen) = (asked.question.clone(), asked.seen.records());
+        upstream.asks.insert(ask, asked);
+        self.tell_parent(Up::Ask { ask, question, seen });
+    }
+
+    /// Foreign records whose effect our cache shows on what is asked for.
+    fn seen_on(&self, question: &Question) -> Result<Seen, StorageError> {
+        let mut seen = Seen::default();
+        // What our parent told us itself it knows; of files that somebody else told of, their own versions count, too.
+        let has_moved = self.moved_at > 0;
+        if !has_moved {
+            return Ok(seen);
+        }
+        let files = match question {
+            Question::Lookup { parent, name } => {
+                let entry = self.seen_entry(*parent, name)?;
+                self.note_seen(entry.as_ref().map(|entry| entry.version), &mut seen);
+                let directory = has_moved.then_some(*parent);
+                directory.into_iter().chain(entry.map(|entry| entry.file)).collect()
+            }
+            Question::Attributes { file } => vec![*file],
+            Question::List { directory, after, limit } => {
+                let limit = if has_moved { *limit as usize } else { LISTED_MAX };
+                let listed = self.list(*directory, after.as_ref(), limit)?;
+                for (name, _) in &listed {
+                    self.note_seen(self.seen_entry(*directory, name)?.map(|entry| entry.version), &mut seen);
+                }
+                let files = listed.into_iter().map(|(_, entry)| entry.file);
+                files.chain([*directory]).filter(|_| has_moved).collect()
+            }
+        };
+        for file in files {
+            if let Some(inode) = self.seen_inode(file)? {
+                self.note_seen_file(&inode, &mut seen)?;
+            }
+        }
+        Ok(seen)
+    }
+
+    /// Notes the records of others that made a file what it is, and put it where it is.
+    pub(crate) fn note_seen_file(&self, inode: &Inode, seen: &mut Seen) -> Result<(), StorageError> {
+        self.note_seen([inode.version, inode.attr_version], seen);
+        for place in &inode.places {
+            self.note_seen(self.seen_entry(place.parent, &place.name)?.map(|entry| entry.version), seen);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn note_seen(&self, records: impl IntoIterator<Item = RecordId>, seen: &mut Seen) {
+        records.into_iter().filter(|record| self.is_foreign(*record)).for_each(|record| seen.note(record));
+    }
+
+    /// What a change must know.
+    pub(crate) fn needs_of(&self, change: &Change) -> Result<Vec<Need>, StorageError> {
+        let directory_under = |parent: FileId, name: &Name| -> Result<Option<FileId>, StorageError> {
+            let Some(entry) = self.entry(parent, name)? else { return Ok(None) };
+            Ok(self.inode(entry.file)?.filter(|inode| inode.is_directory()).map(|_| entry.file))
+        };
+        Ok(match change {
+            Change::Create { parent, name, .. }
+            | Change::Publish { parent, name, .. }
+            | Change::Mkdir { parent, name, .. } => {
+                vec![Need::Inode(*parent), Need::Name(*parent, name.clone())]
+            }
+            Change::Link { file, parent, name } => {
+                vec![Need::Inode(*file), Need::Inode(*parent), Need::Name(*parent, name.clone())]
+            }
+            Change::Unlink { parent, name } => vec![Need::Inode(*parent), Need::Name(*parent, name.clone())],
+            Change::Rmdir { parent, name } => {
+                let mut needs = vec![Need::Inode(*parent), Need::Name(*parent, name.clone())];
+                needs.extend(directory_under(*parent, name)?.map(Need::Emptiness));
+                needs
+            }
+            Change::Rename { from_parent, from_name, to_parent, to_name, target } => {
+                let mut needs = vec![
+                    Need::Inode(*from_parent),
+                    Need::Name(*from_parent, from_name.clone()),
+                    Need::Inode(*to_parent),
+                    Need::Name(*to_parent, to_name.clone()),
+                ];
+                if *target != RenameTarget::Exchange {
+                    needs.extend(directory_under(*to_parent, to_name)?.map(Need::Emptiness));
+                }
+                needs
+            }
+            Change::SetAttr { file, .. }
+            | Change::SetXattr { file, .. }
+            | Change::Store { file, .. }
+            | Change::Append { file, .. } => {
+                vec![Need::Inode(*file)]
+            }
+            Change::Resolve { .. } => Vec::new(),
+        })
+    }
+}

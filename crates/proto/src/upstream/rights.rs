@@ -1,0 +1,414 @@
+//! The right to change alone, at the client that has it.
+//!
+//! Between the clients of one parent a look sees all that was closed, made, renamed or removed before it, and of two who
+//! make the same name one is told that it is there. Neither costs anything where one client works by itself:
+//!
+//! ```text
+//!   client                                        parent
+//!     Ask ────────────────────────────────────────▶  nobody else looks there:
+//!     ◀───────────────────────────────── Alone, Answer
+//!       changes what it likes, and waits for nobody
+//!     ◀────────────────────────────────────── GiveBack  another looks (then Look), or wants to change it (then Ask)
+//!       what was closed goes into the log, the log goes up
+//!     Records, GivenBack ─────────────────────────▶  the other is answered
+//!     Claim ──────────────────────────────────────▶  before the next change: all others give back first
+//!     ◀──────────────────────────── Images, Claimed
+//! ```
+//!
+//! A right is about a directory: the names in it, and the files that stand there with attributes and contents. Rights
+//! are of one session, and of no use beyond it: without the parent everybody works on by himself, and conflicts are
+//! settled as ever. A change whose right cannot be had in time is made without it, too.
+//!
+//! Looser than that are the times and the link count of a directory, seen through the directory above it.
+//!
+//! Several clients that look at a directory which nobody changes keep it in their kernels, too: whoever is to change it
+//! calls them first. Where somebody did so lately nothing is kept, since with each call a kernel asks for all names again.
+
+use crate::api::{Output, Sharing};
+use crate::children::interest::seen_at;
+use crate::replica::Replica;
+use crate::requests::{Attempt, On, Waiting};
+use crate::upstream::UplinkState;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+use wayfs_types::request::Change;
+use wayfs_types::{FileId, Inode, MetaStore, Name, StorageError, Time};
+use wayfs_wire::{AskId, CLAIM_MAX, Down, Then, Up, Verdict};
+
+/// Claims for one request before it goes on without the right.
+const CLAIMS_MAX: u8 = 8;
+/// Directories that are remembered as stirred before those that are quiet again are forgotten.
+const STIRRED_MAX: usize = 4096;
+/// Directories of which a kernel is remembered to keep what it was told, before it is asked to forget all.
+const KEPT_MAX: usize = 4096;
+/// A directory that several look at is quiet when nobody was about to change it for so long.
+pub(crate) const QUIET: Duration = Duration::from_secs(30);
+
+/// The rights of a session with a parent.
+#[derive(Debug, Default)]
+pub(crate) struct OwnRights {
+    /// Whether the parent was told that we take them.
+    takes: bool,
+    /// The first question that was put after that.
+    first_ask: Option<AskId>,
+    /// Directories that nobody else looks at.
+    alone: BTreeSet<FileId>,
+    /// Directories that somebody else may change at any moment.
+    doubted: BTreeSet<FileId>,
+    /// When somebody else was last about to change a directory; of those that were not quiet since.
+    stirred: BTreeMap<FileId, Time>,
+    /// Directories of which the kernel keeps what it was told before, though nothing that is told now is kept: we had them alone. Until
+    /// it asks for all names again.
+    kept: BTreeSet<FileId>,
+    claims: BTreeMap<AskId, Vec<FileId>>,
+    /// What is being given back, by its number.
+    given: BTreeMap<u64, (Vec<FileId>, Then)>,
+    /// The shortest way to the parent and back that was seen.
+    rtt_min: Option<Duration>,
+}
+
+impl OwnRights {
+    /// Whether a directory is to be asked for before what is cached of it is shown.
+    pub(crate) fn doubts(&self, directory: FileId) -> bool {
+        self.doubted.contains(&directory)
+    }
+
+    pub(crate) fn note_rtt(&mut self, rtt: Duration) {
+        let known = self.rtt_min.get_or_insert(rtt);
+        *known = (*known).min(rtt);
+    }
+
+    /// A directory is watched no more.
+    pub(crate) fn forget(&mut self, directory: FileId) {
+        self.alone.remove(&directory);
+        self.doubted.remove(&directory);
+        self.stirred.remove(&directory);
+    }
+
+    /// Somebody else is about to change a directory.
+    fn stir(&mut self, directory: FileId, now: Time) {
+        if self.stirred.len() >= STIRRED_MAX {
+            self.stirred.retain(|_, at| now < *at + QUIET);
+        }
+        self.stirred.insert(directory, now);
+    }
+
+    /// Whether a directory is being given back to somebody who changes it: what is told of it after the kernel was told to ask
+    /// again would stay there.
+    fn is_called(&self, directory: FileId) -> bool {
+        self.given.values().any(|(files, then)| *then == Then::Ask && files.contains(&directory))
+    }
+
+    /// Whether nobody is or was lately about to change a directory that we look at with others.
+    fn is_shared(&self, directory: FileId, now: Time) -> bool {
+        !self.doubts(directory) && self.stirred.get(&directory).is_none_or(|at| now >= *at + QUIET)
+    }
+
+    /// Whether the parent knew that we take rights when it was asked this for the first time.
+    pub(crate) fn counts_from(&self, ask: AskId) -> bool {
+        self.first_ask.is_some_and(|first| ask >= first)
+    }
+
+    /// The parent answered about a directory: whoever had it alone gave it back before.
+    pub(crate) fn trust(&mut self, directory: FileId) {
+        self.doubted.remove(&directory);
+    }
+}
+
+/// How the kernel may keep what it is told of a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keeping {
+    /// Not at all: others change it unasked, or what is told there is to be seen at once.
+    No,
+    /// Until it is told otherwise: callbacks are all that is promised.
+    Relaxed,
+    /// Until it is told otherwise. No other client of the parent looks at it before this machine is asked.
+    Alone,
+    /// Until it is told otherwise. Others look at it, too, and whoever changes it asks this machine before.
+    Shared,
+}
+
+impl<S: MetaStore> Replica<S> {
+    /// Whether what this client closed is seen by the next look of any other at the same parent, and the other way round.
+    pub fn is_close_to_open(&self) -> bool {
+        self.upstream.as_ref().is_some_and(|up| up.rights.takes && up.state == UplinkState::Live)
+    }
+
+    /// How the kernel may keep what it is told of a directory.
+    pub fn keeping(&self, directory: FileId) -> Keeping {
+        if !self.may_keep(directory) {
+            return Keeping::No;
+        }
+        match (self.is_close_to_open(), self.has_alone(directory)) {
+            (false, _) => Keeping::Relaxed,
+            (true, true) => Keeping::Alone,
+            (true, false) => Keeping::Shared,
+        }
+    }
+
+    /// Whether the kernel may keep what it is told of a directory: nobody else changes it before we are asked. Without
+    /// rights, callbacks break what it keeps.
+    pub fn may_keep(&self, directory: FileId) -> bool {
+        let Some(upstream) = &self.upstream else { return true };
+        let rights = &upstream.rights;
+        let is_watched = || self.watches.since(directory).is_some();
+        let may = match rights.takes {
+            true if rights.is_called(directory) => false,
+            true => rights.alone.contains(&directory) || rights.is_shared(directory, self.now) && is_watched(),
+            false => is_watched(),
+        };
+        // What is told there behind a lock is to be seen at once.
+        may && self.is_exclusive(directory).is_ok_and(|is_exclusive| !is_exclusive)
+    }
+
+    /// Whether the kernel keeps what it was told of a directory before that ended.
+    fn kept_before(&self, directory: FileId) -> bool {
+        self.upstream.as_ref().is_some_and(|up| up.rights.kept.contains(&directory))
+    }
+
+    /// Whether nobody else looks at a directory, as far as that is promised.
+    pub fn has_alone(&self, directory: FileId) -> bool {
+        self.upstream.as_ref().is_none_or(|up| !up.rights.takes || up.rights.alone.contains(&directory))
+    }
+
+    /// Whether a change of a file is made at once, without a question to the parent.
+    pub fn is_change_free(&self, file: FileId) -> bool {
+        if self.is_the_homes(file).unwrap_or(true) {
+            return false;
+        }
+        if !self.is_close_to_open() {
+            return true;
+        }
+        let inode = self.inode(file).ok().flatten();
+        inode.iter().flat_map(|inode| seen_at(file, inode)).all(|directory| self.has_alone(directory))
+    }
+
+    pub(crate) fn is_doubted(&self, directory: FileId) -> bool {
+        self.upstream.as_ref().is_some_and(|up| up.rights.doubts(directory))
+    }
+
+    /// Begins to take rights, if the settings have it so and the parent is as near as they want it. Said before anything is
+    /// shown in a session, or as soon as a message went to the parent and back fast enough.
+    pub(crate) fn begin_rights(&mut self) {
+        let Some(upstream) = self.upstream.as_mut() else { return };
+        let takes = match self.config.sharing {
+            Sharing::Relaxed => false,
+            Sharing::CloseToOpen => true,
+            Sharing::Near(rtt_max) => upstream.rights.rtt_min.is_some_and(|rtt| rtt <= rtt_max),
+        };
+        if !takes || upstream.rights.takes {
+            return;
+        }
+        upstream.rights.takes = true;
+        upstream.rights.first_ask = Some(AskId(upstream.next_ask));
+        self.tell_parent(Up::TakesRights { takes });
+        // The kernel was told to keep things that it is to ask about from now on.
+        self.staged.outputs.push(Output::InvalidateAll);
+        self.unvouched += 1;
+    }
+
+    /// A message came back from the parent after so long.
+    pub(crate) fn note_rtt(&mut self, rtt: Duration) {
+        let Some(upstream) = self.upstream.as_mut() else { return };
+        upstream.rights.note_rtt(rtt);
+        if matches!(upstream.state, UplinkState::CatchingUp | UplinkState::Live) {
+            self.begin_rights();
+        }
+    }
+
+    /// A directory of our own making, which nobody can know of yet.
+    pub(crate) fn note_own_directory(&mut self, directory: FileId) {
+        if let Some(upstream) = self.upstream.as_mut()
+            && upstream.state == UplinkState::Live
+            && upstream.rights.takes
+        {
+            upstream.rights.alone.insert(directory);
+        }
+    }
+
+    /// What the parent says about rights.
+    pub(crate) fn handle_rights_said(&mut self, said: Down) {
+        if let Down::Alone { files } = said {
+            self.handle_alone(files);
+        } else if let Down::Claimed { ask } = said {
+            self.handle_claimed(ask);
+        } else if let Down::GiveBack { serial, files, then } = said {
+            self.handle_give_back(serial, files, then);
+        }
+    }
+
+    fn handle_alone(&mut self, files: Vec<FileId>) {
+        let Some(upstream) = self.upstream.as_mut() else { return };
+        if !upstream.rights.takes {
+            return;
+        }
+        for file in files {
+            upstream.rights.doubted.remove(&file);
+            upstream.rights.alone.insert(file);
+        }
+    }
+
+    fn handle_claimed(&mut self, ask: AskId) {
+        let Some(files) = self.upstream.as_mut().and_then(|up| up.rights.claims.remove(&ask)) else { return };
+        self.handle_alone(files);
+        self.requests.answered(ask, Verdict::Found, None);
+    }
+
+    /// The parent wants rights back. What was closed under them goes into the log first, by the driver's doing; where we
+    /// looked with others there is nothing, and to wait for what is to be changed there would be to wait for whom we keep waiting.
+    fn handle_give_back(&mut self, serial: u64, files: Vec<FileId>, then: Then) {
+        // Where we go on looking, the kernel keeps what it has: we are called before anybody changes it.
+        let is_left = |file: &FileId| then == Then::Ask || self.watches.since(*file).is_none();
+        let is_kept = |file: &FileId| self.may_keep(*file) || self.kept_before(*file);
+        let kept: Vec<FileId> = files.iter().filter(|file| is_kept(file)).copied().collect();
+        let expire = kept.iter().any(is_left);
+        let now = self.now;
+        let Some(upstream) = self.upstream.as_mut() else { return };
+        let rights = &mut upstream.rights;
+        let alone: Vec<FileId> = files.iter().filter(|file| rights.alone.contains(file)).copied().collect();
+        if then == Then::Ask {
+            files.iter().for_each(|file| rights.stir(*file, now));
+        }
+        let expire = expire || rights.kept.len() > KEPT_MAX;
+        if expire {
+            rights.kept.clear();
+        } else {
+            rights.kept.extend(kept);
+        }
+        rights.given.insert(serial, (files, then));
+        if !alone.is_empty() || expire {
+            self.staged.outputs.push(Output::GiveBack { serial, files: alone, expire });
+        } else {
+            self.handle_given_back(serial);
+        }
+    }
+
+    /// What was closed under the rights is in the log: they end when all of it was sent.
+    pub(crate) fn handle_given_back(&mut self, serial: u64) {
+        let Some(upstream) = self.upstream.as_mut() else { return };
+        let Some((files, then)) = upstream.rights.given.remove(&serial) else { return };
+        // Of nothing: the parent waits for what we did before the session began.
+        let mut was_alone = files.is_empty();
+        for file in files {
+            was_alone |= upstream.rights.alone.remove(&file);
+            if then == Then::Ask {
+                upstream.rights.doubted.insert(file);
+            }
+        }
+        let after = if was_alone { self.counters.sequence } else { 0 };
+        self.post_after(after, Up::GivenBack { serial });
+    }
+
+    /// The rights that a change needs and we have not; `None`: go ahead.
+    pub(crate) fn missing_right(
+        &mut self,
+        waiting: &mut Waiting,
+        change: &Change,
+    ) -> Result<Option<Attempt>, StorageError> {
+        if waiting.offline || !self.is_close_to_open() || !self.is_trusted() || waiting.claims >= CLAIMS_MAX {
+            return Ok(None);
+        }
+        let files = self.rights_for(change)?;
+        let Some(upstream) = self.upstream.as_mut() else { return Ok(None) };
+        if files.len() > CLAIM_MAX || files.iter().all(|file| upstream.rights.alone.contains(file)) {
+            return Ok(None);
+        }
+        waiting.claims += 1;
+        let files: Vec<FileId> = files.into_iter().collect();
+        let same = upstream.rights.claims.iter().find(|(_, claimed)| **claimed == files).map(|(ask, _)| *ask);
+        if let Some(ask) = same {
+            return Ok(Some(Attempt::Park(On::Ask(ask))));
+        }
+        let ask = AskId(upstream.next_ask);
+        upstream.next_ask += 1;
+        upstream.rights.claims.insert(ask, files.clone());
+        // Behind what is being given back: that would take away what this asks for.
+        self.post_in_turn(Up::Claim { ask, files });
+        Ok(Some(Attempt::Park(On::Ask(ask))))
+    }
+
+    /// We gave a file more names than it lists, with the right to all directories where it stood: the right to itself will be
+    /// needed next time. Nobody waits for it now.
+    pub(crate) fn claim_crowded(&mut self, file: FileId) {
+        if !self.is_close_to_open() {
+            return;
+        }
+        let Some(upstream) = self.upstream.as_mut() else { return };
+        let is_claimed = upstream.rights.claims.values().any(|files| files.contains(&file));
+        if is_claimed || upstream.rights.alone.contains(&file) {
+            return;
+        }
+        let ask = AskId(upstream.next_ask);
+        upstream.next_ask += 1;
+        upstream.rights.claims.insert(ask, vec![file]);
+        self.post_in_turn(Up::Claim { ask, files: vec![file] });
+    }
+
+    /// The directories that others may look at to see a change. A file that was removed comes back to where it was last with
+    /// what is stored in it.
+    pub(crate) fn rights_for(&self, change: &Change) -> Result<BTreeSet<FileId>, StorageError> {
+        let mut files = BTreeSet::new();
+        match change {
+            Change::Create { .. } | Change::Publish { .. } | Change::Mkdir { .. } | Change::Resolve { .. } => {}
+            Change::Link { file, .. } | Change::Store { file, .. } | Change::Append { file, .. } => {
+                self.add_seen(*file, &mut files)?;
+            }
+            Change::SetAttr { file, .. } | Change::SetXattr { file, .. } => {
+                let inode = self.add_seen(*file, &mut files)?;
+                files.extend(inode.filter(|inode| inode.is_directory()).map(|_| *file));
+            }
+            Change::Unlink { parent, name } | Change::Rmdir { parent, name } => {
+                self.add_victim((*parent, name), &mut files)?;
+            }
+            Change::Rename { from_parent, from_name, to_parent, to_name, .. } => {
+                self.add_victim((*to_parent, to_name), &mut files)?;
+                if let Some(entry) = self.entry(*from_parent, from_name)?
+                    && self.inode(entry.file)?.is_some_and(|inode| !inode.is_directory())
+                {
+                    self.add_seen(entry.file, &mut files)?;
+                }
+            }
+        }
+        match change {
+            Change::Create { parent, .. }
+            | Change::Publish { parent, .. }
+            | Change::Mkdir { parent, .. }
+            | Change::Link { parent, .. }
+            | Change::Unlink { parent, .. }
+            | Change::Rmdir { parent, .. } => {
+                files.insert(*parent);
+            }
+            Change::Rename { from_parent, to_parent, .. } => files.extend([*from_parent, *to_parent]),
+            Change::SetAttr { .. }
+            | Change::SetXattr { .. }
+            | Change::Store { .. }
+            | Change::Append { .. }
+            | Change::Resolve { .. } => {}
+        }
+        Ok(files)
+    }
+
+    /// Of a name that goes: where else its file is seen; a directory must not be filled meanwhile.
+    fn add_victim(&self, (parent, name): (FileId, &Name), files: &mut BTreeSet<FileId>) -> Result<(), StorageError> {
+        let Some(entry) = self.entry(parent, name)? else { return Ok(()) };
+        match self.inode(entry.file)? {
+            Some(inode) if inode.is_directory() => {
+                files.insert(entry.file);
+            }
+            Some(_) => drop(self.add_seen(entry.file, files)?),
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// Where others see a file.
+    fn add_seen(&self, file: FileId, files: &mut BTreeSet<FileId>) -> Result<Option<Arc<Inode>>, StorageError> {
+        let inode = self.inode(file)?;
+        if let Some(inode) = &inode {
+            files.extend(seen_at(file, inode));
+            files.extend(self.unlisted_exclusive(file, inode)?);
+        }
+        Ok(inode)
+    }
+}

@@ -1,0 +1,217 @@
+//! Records on their way to the parent: which may go, when, and how many at a time.
+
+use crate::api::Role;
+use crate::children::stream::FRAME_LEN;
+use crate::contents::content_of;
+use crate::replica::Replica;
+use crate::state::tables::{record_key, table};
+use crate::upstream::UplinkState;
+use std::collections::BTreeMap;
+use wayfs_types::{MetaStore, OriginId, Record, StorageError};
+use wayfs_wire::SentRecord;
+
+/// Bytes of records under way: more would delay pings and answers on a thin line by more than a lease, and gain
+/// nothing on a fast one.
+const IN_FLIGHT_LEN: usize = 256 * 1024;
+
+impl<S: MetaStore> Replica<S> {
+    /// Sends records, pushes contents.
+    pub(crate) fn pump_parent(&mut self) -> Result<(), StorageError> {
+        let Some(upstream) = &self.upstream else { return Ok(()) };
+        if matches!(upstream.state, UplinkState::Greeting | UplinkState::Forked) {
+            return Ok(());
+        }
+        self.tell_held()?;
+        self.tell_lent()?;
+        self.tell_gone()?;
+        if self.parent_has_room() {
+            if self.may_send_records() {
+                self.send_records()?;
+            }
+            self.send_ahead()?;
+        }
+        self.send_lock_mail();
+        self.pump_contents()
+    }
+
+    /// A station gathers records for a period, or for a moment if nothing is under way; a client sends at once.
+    pub(crate) fn may_send_records(&mut self) -> bool {
+        if self.config.role == Role::Client {
+            return self.upstream.is_some();
+        }
+        if self.counters.rescues {
+            // What a home that was put back does not know, or not as we do, is to be written again and not to be sent.
+            return false;
+        }
+        self.note_gathering();
+        let gathered = self.upstream.as_ref().and_then(|upstream| self.gathered_at(upstream));
+        gathered.is_some_and(|at| self.now >= at)
+    }
+
+    pub(crate) fn send_records(&mut self) -> Result<(), StorageError> {
+        loop {
+            let len_max = self.len_together();
+            let positions = self.next_records();
+            let Some((last, _)) = positions.last().copied() else { return Ok(()) };
+            let (mut records, mut len, mut is_whole) = (Vec::new(), 0, true);
+            let mut written = BTreeMap::new();
+            // Behind which record the message may end: how many of them that is, and its place.
+            let mut end = None;
+            for (position, wanted) in positions {
+                if !wanted {
+                    continue;
+                }
+                let entry = self.log_entry(position)?;
+                written.insert(entry.record.id, entry.written());
+                let may_end = self.may_end_behind(entry.record.id.origin(), entry.seal.is_some());
+                let record = SentRecord { held: self.is_held(&entry.record, entry.held)?, record: entry.record };
+                let more = wayfs_wire::record_len(&record);
+                if end.is_some() && len + more > len_max {
+                    is_whole = false;
+                    break;
+                }
+                len += more;
+                records.push(record);
+                if may_end {
+                    end = Some((records.len(), position));
+                }
+            }
+            // What is behind the last seal leaves with the rest of its message.
+            let (count, position) = match end {
+                Some(end) => end,
+                None if records.is_empty() => (0, last),
+                None => return Ok(()),
+            };
+            is_whole &= count == records.len();
+            records.truncate(count);
+            let Some(upstream) = self.upstream.as_mut() else { return Ok(()) };
+            upstream.position = if is_whole { last } else { position };
+            if records.is_empty() {
+                continue;
+            }
+            upstream.records_at = Some(self.now);
+            self.begin_gathering_anew();
+            for up in self.cancel_gathered(records, &written)? {
+                self.send_with_history(up, &written);
+            }
+        }
+    }
+
+    /// Bytes of records that are looked at together. A station takes as much as may be under way, since it cancels among
+    /// them; what is left leaves in parts where it can.
+    fn len_together(&self) -> usize {
+        let flying = self.upstream.as_ref().map_or(0, |upstream| upstream.in_flight_bytes);
+        let gathered = if self.config.role == Role::Station { IN_FLIGHT_LEN.saturating_sub(flying) } else { 0 };
+        self.config.message_len_max.min(gathered.max(FRAME_LEN))
+    }
+
+    /// These records are on their way.
+    pub(crate) fn note_sent(&mut self, records: &[SentRecord]) {
+        let Some(upstream) = self.upstream.as_mut() else { return };
+        for sent in records {
+            let id = sent.record.id;
+            upstream.note_flight(id, wayfs_wire::record_len(sent));
+            if id.origin() == self.config.origin {
+                upstream.accounted = upstream.accounted.max(id.sequence());
+                self.sent_through = self.sent_through.max(id.sequence());
+            }
+        }
+    }
+
+    /// A client that moved has let contents go once a former parent called them safe, one by one or all up to there. So
+    /// has a station that was put back to before they came: its clients do not bring them again, and nobody here has them.
+    pub(crate) fn is_held(&mut self, record: &Record, held: bool) -> Result<bool, StorageError> {
+        if !held || self.tx().get_raw(&record_key(table::OWED, record.id))?.is_some() {
+            return Ok(held);
+        }
+        match self.missing(record.id)? {
+            Some(missing) => Ok(missing.everybody().next().is_some()),
+            None => {
+                let travels_in_it = || content_of(record).is_none_or(|(_, content)| content.root().is_none());
+                Ok(self.config.role != Role::Client && travels_in_it())
+            }
+        }
+    }
+
+    /// The next positions of the log that the session may pass, and whether each is to be sent.
+    pub(crate) fn next_records(&mut self) -> Vec<(u64, bool)> {
+        let Some(upstream) = &self.upstream else { return Vec::new() };
+        let mut next = Vec::new();
+        let mut wanted_len = 0;
+        let mut undurable = false;
+        let mut sent: BTreeMap<OriginId, u64> = BTreeMap::new();
+        let room = match upstream.in_flight_bytes {
+            bytes if bytes >= IN_FLIGHT_LEN => 0,
+            _ => self.config.records_in_flight_max.saturating_sub(upstream.in_flight_len),
+        };
+        let is_client = self.config.role == Role::Client;
+        let most = if is_client { room.min(self.config.records_per_message) } else { room };
+        // A message ends behind a seal; one that is longer than there is room for waits until nothing is under way.
+        let (is_flying, mut may_end) = (upstream.is_flying(), true);
+        for (position, item) in self.log.from(upstream.position + 1) {
+            if item.ticket > self.stored {
+                undurable = true;
+                break;
+            }
+            if wanted_len >= most && (may_end || is_flying) {
+                break;
+            }
+            let origin = item.id.origin();
+            if upstream.unplaced.contains(&origin) {
+                break;
+            }
+            if upstream.doubtful.contains(&origin) {
+                // The parent has other records of it than we: its images tell, and this one is written again.
+                next.push((position, false));
+                continue;
+            }
+            let known = upstream.applied.get(&origin).copied().unwrap_or(0);
+            if item.id.sequence() <= known {
+                next.push((position, false));
+                continue;
+            }
+            let before = sent.get(&origin).copied().unwrap_or(0).max(upstream.sent_of(origin));
+            if self.config.role == Role::Client && item.after > before {
+                // The home has the ones between, this parent not yet.
+                break;
+            }
+            sent.insert(origin, item.id.sequence());
+            next.push((position, true));
+            wanted_len += 1;
+            may_end = self.may_end_behind(origin, item.sealed);
+        }
+        if undurable {
+            self.sync_soon();
+        }
+        next
+    }
+
+    /// Makes the log durable, so that it can be sent: at once if somebody waits, else together with the changes of
+    /// the next moment.
+    pub(crate) fn sync_soon(&mut self) {
+        if self.config.role != Role::Client || self.is_somebody_waiting() {
+            self.sync_wanted = true;
+        } else {
+            self.sync_with_the_next();
+        }
+    }
+
+    /// Whether somebody waits for records to be sent: for a level, or with the release of a lock.
+    pub(crate) fn is_somebody_waiting(&self) -> bool {
+        self.requests.has_level_waiters() || self.lock_mail.is_waiting()
+    }
+
+    /// Makes everything durable together with the changes of the next moment.
+    pub(crate) fn sync_with_the_next(&mut self) {
+        if self.config.sync_gather.is_zero() {
+            self.sync_wanted = true;
+            return;
+        }
+        let gathered = self.now + self.config.sync_gather;
+        self.sync_at = Some(self.sync_at.map_or(gathered, |at| at.min(gathered)));
+    }
+
+    pub(crate) fn records_in_flight(&self) -> u64 {
+        self.upstream.as_ref().map_or(0, |up| up.in_flight_len as u64)
+    }
+}
