@@ -16,7 +16,6 @@ pub(crate) mod interest;
 pub(crate) mod lapses;
 pub(crate) mod leases;
 mod messages;
-pub(crate) mod omitting;
 pub(crate) mod part;
 pub(crate) mod records;
 pub(crate) mod returning;
@@ -28,13 +27,13 @@ pub(crate) mod welcome;
 use crate::api::{Neighbour, PeerId, Role};
 use crate::children::lapses::Lapses;
 use crate::children::leases::Parting;
-use crate::children::omitting::EchoFilter;
+use crate::children::returning::Returning;
+use crate::children::rights::ChildRights;
 use crate::histories::comparing::Told;
-use crate::locks::grace::LockGrace;
-use crate::locks::kept::KeptLocks;
 use crate::replica::{PeerRole, Replica, StepError};
 use crate::state::tables::{origin_key, pack, parse_origin_key, table, unpack};
 use crate::upstream::catching::Catch;
+use crate::upstream::omitting::EchoFilter;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -247,14 +246,15 @@ pub(crate) struct Children {
     /// a sorted store as much as a look at as many that are there.
     pub(crate) tombstones_from: u64,
     pub(crate) next_check: Option<Time>,
-    /// Locks of stations that are away, or forgot them.
-    pub(crate) kept_locks: KeptLocks,
-    /// Who may have locks, and whom we wait for after a start.
-    pub(crate) lock_grace: LockGrace,
     /// Lives of the children's stores that had sessions here.
     pub(crate) lives: BTreeMap<OriginId, ChildLives>,
     /// Who kept others waiting.
     pub(crate) lapses: Lapses,
+    /// Who of them changes what alone.
+    rights: ChildRights,
+    returning: Returning,
+    /// All children are to begin anew.
+    pub(crate) ends_all: bool,
 }
 
 /// Lives of a child's store that are remembered: one that comes back was copied.

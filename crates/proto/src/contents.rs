@@ -55,7 +55,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wayfs_tree::Effect;
 use wayfs_types::{Content, FileId, MetaStore, Op, OriginId, Record, RecordId, StorageError, Time, Top, WallTime};
-use wayfs_wire::HeldVersion;
+use wayfs_wire::{AskId, HeldVersion};
 
 /// Table of records whose contents a client below us is to push.
 pub(crate) const AWAITED: u8 = b'f';
@@ -116,9 +116,28 @@ pub(crate) enum Source {
     },
 }
 
-/// What is not in the store about contents.
+/// Client: what the parent was told of its contents in this session.
+#[derive(Debug, Default)]
+struct Said {
+    /// Up to here the parent knows which contents of our own we still hold.
+    accounted: u64,
+    /// Up to here the parent was told of what others have of us, and we, too.
+    lent: u64,
+    /// And of those of its former origins, all.
+    former: bool,
+    /// Its question what became of these.
+    former_ask: Option<AskId>,
+    /// Former origins of which the parent was asked to bring home what we lent, and through which record.
+    former_wanted: BTreeMap<OriginId, u64>,
+}
+
+/// What is not in the store about contents. No other part sees into it.
 #[derive(Debug, Default)]
 pub(crate) struct Contents {
+    /// `None`: there is no session with a parent.
+    said: Option<Said>,
+    /// From which key on a client is to look for contents of its own that the home may have lost; `None`: for none.
+    recount: Option<Vec<u8>>,
     pub(crate) announced: Announced,
     /// Versions that somebody wants at our parent.
     pub(crate) wanted: BTreeSet<RecordId>,
@@ -263,7 +282,19 @@ impl Contents {
         self.haves.insert(version);
     }
 
-    pub(crate) fn begin_session(&mut self) {
+    /// A session with a parent begins, which knows which contents of our own records up to here we still hold.
+    pub(crate) fn begin_session(&mut self, accounted: u64) {
+        self.forget_pushes();
+        self.said = Some(Said { accounted, ..Said::default() });
+    }
+
+    /// It is over.
+    pub(crate) fn end_session(&mut self) {
+        self.forget_pushes();
+        self.said = None;
+    }
+
+    fn forget_pushes(&mut self) {
         self.cancelled.clear();
         self.pushing.clear();
         self.pushed.clear();

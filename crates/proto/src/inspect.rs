@@ -54,8 +54,7 @@ fn range_after(of: u8, after: Option<&Key>) -> (Vec<u8>, Vec<u8>) {
 impl<S: MetaStore> Replica<S> {
     /// Records that a fork made this store write again: the former name of each, and the present one. The oldest are forgotten.
     pub fn renamed(&self) -> impl Iterator<Item = (RecordId, RecordId)> {
-        let all = self.fork.renamed.iter().map(|(former, now)| (*former, *now));
-        all.filter(|(_, now)| *now != RecordId::GENESIS)
+        self.histories.renamed()
     }
 
     /// Entries of a directory in the view, in order of name, from after a name.
@@ -139,7 +138,7 @@ impl<S: MetaStore> Replica<S> {
         Progress {
             role: self.config.role,
             connected: self.is_trusted(),
-            parent_up: self.upstream.is_some(),
+            parent_up: self.uplink.is_up(),
             last_record: RecordId::new(self.config.origin, self.counters.sequence).ok(),
             durable_through: self.own_durable(),
             safe_through: safe,

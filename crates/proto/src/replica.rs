@@ -13,24 +13,12 @@ mod opening;
 
 use crate::api::{Config, Input, Output, PeerId, Role};
 use crate::children::Children;
-use crate::children::returning::Returning;
-use crate::children::rights::ChildRights;
 use crate::contents::Contents;
 use crate::contents::ledger::Weight;
 use crate::contents::superseded::Superseded;
-use crate::histories::fork::Fork;
-use crate::histories::gaps::{Gap, Gaps};
-use crate::histories::lives::Lives;
-use crate::locks::left::LeftLocks;
-use crate::locks::mail::LockMail;
-use crate::locks::relay::Relays;
-use crate::locks::rounds::LockRounds;
-use crate::locks::table::LockTable;
-use crate::locks::taken_along::TakenAlong;
-use crate::locks::vouched::Vouched;
-use crate::members::home_word::Words;
-use crate::members::quota::{Grown, Quotas};
-use crate::members::rooms::Rooms;
+use crate::histories::Histories;
+use crate::locks::Locks;
+use crate::members::Members;
 use crate::requests::Requests;
 use crate::requests::watches::Watches;
 use crate::state::log::{Applied, Log, LogItem};
@@ -38,13 +26,11 @@ use crate::state::overlay::{Overlay, Tx};
 use crate::state::tables::{image_key, table, unpack};
 use crate::state::totals::Totals;
 use crate::state::view_cache::ViewCache;
-use crate::upstream::Upstream;
-use crate::upstream::claims::Claims;
+use crate::upstream::Uplink;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use wayfs_tree::View;
-use wayfs_types::request::{LockFamily, LockOwner};
 use wayfs_types::{
     CommitNumber, FileId, Image, Key, MetaStore, Name, OriginId, RecordId, StorageError, Ticket, Time, WallTime,
 };
@@ -156,7 +142,7 @@ pub(crate) struct Staged {
     /// Versions that were overwritten before they stood in the view.
     pub(crate) superseded: Vec<Superseded>,
     /// The record over lost numbers was written.
-    pub(crate) gap: Option<Gap>,
+    pub(crate) gap: Option<crate::histories::gaps::Gap>,
     /// What of a takeover's findings is in the store.
     pub(crate) found: Vec<(crate::histories::found_lost::Kind, FileId)>,
     /// Records taken from a child client, whose change others must have heard of.
@@ -205,76 +191,23 @@ pub struct Replica<S> {
     pub(crate) sync_at: Option<Time>,
     pub(crate) failed: bool,
     pub(crate) log: Log,
-    pub(crate) upstream: Option<Upstream>,
     pub(crate) peers: BTreeMap<PeerId, PeerRole>,
     pub(crate) children: Children,
-    /// Who of them changes what alone.
-    pub(crate) child_rights: ChildRights,
-    pub(crate) returning: Returning,
     pub(crate) requests: Requests,
     pub(crate) watches: Watches,
-    /// Images of earlier changes were vouched for by a former parent; 0: there was none.
-    pub(crate) moved_at: u64,
-    /// What our own records were built upon that left the log since.
-    pub(crate) built_upon: BTreeMap<RecordId, RecordId>,
-    /// From which key on a client is to look for contents of its own that the home may have lost; `None`: for none.
-    pub(crate) recount: Option<Vec<u8>>,
-    /// What was known before this change no parent need know.
-    pub(crate) forgot_at: u64,
-    /// All children are to begin anew.
-    pub(crate) ends_children: bool,
-    /// Former origins of ours, and between which records of them all were lost, or written again since nobody had confirmed them.
-    pub(crate) lost_after: BTreeMap<OriginId, (u64, u64)>,
-    /// Since when this life counts what was seen before the move, and nobody has.
-    pub(crate) moved_since: Option<Time>,
+    pub(crate) uplink: Uplink,
     pub(crate) contents: Contents,
-    pub(crate) locks: LockTable,
-    /// Locks of our own programs that ended without their doing, until they let go: of those that they held, so as many at most.
-    pub(crate) lost_locks: BTreeSet<(FileId, LockFamily, LockOwner)>,
-    /// What is to be said to the parent about locks.
-    pub(crate) lock_mail: LockMail,
-    /// Station: what of its children the home has.
-    pub(crate) relays: Relays,
-    pub(crate) vouched: Vouched,
-    /// Client: what its programs had by servers that it left.
-    pub(crate) taken_along: TakenAlong,
-    /// Server: what clients have that left.
-    pub(crate) left_locks: LeftLocks,
-    /// What of its children is asked about locks that were taken along.
-    pub(crate) lock_rounds: LockRounds,
-    /// Client: what it claims of the home for its changes.
-    pub(crate) claims: Claims,
-    pub(crate) rooms: Rooms,
-    /// The home's own word.
-    pub(crate) words: Words,
-    /// Client: what was written since a server said what its quotas leave.
-    pub(crate) grown: Grown,
-    /// Server: what is kept in mind of quotas.
-    pub(crate) quotas: Quotas,
+    pub(crate) locks: Locks,
+    pub(crate) members: Members,
+    pub(crate) histories: Histories,
     /// Work is left over that did not fit into this input's share.
     pub(crate) more_work: bool,
-    /// The store was opened before in another life.
-    pub(crate) reopened: bool,
-    /// The next change of our own is behind numbers that a former life may have sent ahead and lost.
-    pub(crate) skips: bool,
-    /// Sequence of our own up to which somebody may have been told.
-    pub(crate) sent_through: u64,
     /// Waiting requests may have reached their level.
     pub(crate) levels_moved: bool,
     /// How often the log was replayed.
     pub(crate) replays: u64,
     /// How often something was answered for which nobody vouched.
     pub(crate) unvouched: u64,
-    /// What became of forked histories.
-    pub(crate) fork: Fork,
-    /// Numbers of our own that this store never gave.
-    pub(crate) gaps: Gaps,
-    /// The openings of this store.
-    pub(crate) lives: Lives,
-    /// Whose place this home took.
-    pub(crate) succession: Option<crate::histories::succession::Succession>,
-    /// When the home was heard last, by our parent's word or by itself; `None`: not since we were opened.
-    pub(crate) home_heard: Option<Time>,
 }
 
 /// Who is at the other end of a session.

@@ -363,7 +363,7 @@ impl<S: MetaStore> Replica<S> {
                 self.answer_request(id, Err(FsError::Interrupted));
                 continue;
             }
-            let error = if over && self.upstream.is_some() { FsError::TimedOut } else { FsError::Unreachable };
+            let error = if over && self.uplink.is_up() { FsError::TimedOut } else { FsError::Unreachable };
             let error =
                 if self.config.role == Role::Home || waiting.on == On::Lock { FsError::TimedOut } else { error };
             self.answer_request(id, Err(error));

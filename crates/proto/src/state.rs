@@ -6,7 +6,6 @@ pub(crate) mod cancel;
 pub(crate) mod committing;
 pub(crate) mod confirm;
 pub(crate) mod empty_change;
-pub(crate) mod gathered;
 pub(crate) mod happenings;
 pub(crate) mod log;
 pub(crate) mod marks;

@@ -2,8 +2,7 @@
 
 use crate::replica::{Replica, StepError};
 use crate::state::overlay::Changed;
-use wayfs_types::{Admitted, Image, Key, MetaStore, OriginId, StorageError, Time};
-use wayfs_wire::Up;
+use wayfs_types::{Admitted, Image, Key, MetaStore, Time};
 
 impl<S: MetaStore> Replica<S> {
     /// When to send [`crate::Input::Tick`] at the latest; `None`: nothing is pending.
@@ -20,10 +19,7 @@ impl<S: MetaStore> Replica<S> {
             self.requests.next_deadline(),
             self.upstream_timeout(),
             self.vouched_timeout(),
-            self.upstream.as_ref().and_then(|upstream| upstream.lock_delegations.timeout()),
-            self.left_locks.next_end(),
-            self.lock_rounds.next_end(),
-            self.locks.next_late_return(),
+            self.locks.timeout(),
             self.children_timeout(),
             self.rights_timeout(),
             replacing,
@@ -79,18 +75,5 @@ impl<S: MetaStore> Replica<S> {
                 self.disconnect(peer, "its access was revoked".to_owned());
             }
         }
-    }
-
-    /// Our own user waits for *stable*: the parent is asked to bring the contents home.
-    pub(crate) fn want_stable(&mut self, origin: OriginId, through: u64) -> Result<(), StorageError> {
-        self.handle_want(origin, through)?;
-        let ready = self.upstream.as_ref().is_some_and(|up| up.asked_stable < through);
-        if ready {
-            if let Some(upstream) = self.upstream.as_mut() {
-                upstream.asked_stable = through;
-            }
-            self.tell_parent(Up::Want { origin, through });
-        }
-        Ok(())
     }
 }

@@ -21,27 +21,28 @@ pub(crate) mod backwards;
 pub(crate) mod catching;
 pub(crate) mod claims;
 pub(crate) mod fact_asks;
+pub(crate) mod gathered;
 mod messages;
 pub(crate) mod needs;
+pub(crate) mod omitting;
 pub(crate) mod rights;
 pub(crate) mod sending;
 pub(crate) mod welcomed;
 
 use crate::api::{Output, PeerId, Role};
-use crate::locks::delegations::LockDelegations;
-use crate::locks::requests::LockAsk;
 use crate::replica::{PeerRole, Replica, StepError};
 use crate::requests::seen::Asked;
 use crate::requests::watches::Watches;
-use crate::state::gathered::Gathering;
 use crate::state::tables::{number_key, table};
+use crate::upstream::backwards::Past;
+use crate::upstream::claims::Claims;
 use crate::upstream::fact_asks::FactAsk;
+use crate::upstream::gathered::Gathering;
 use crate::upstream::rights::OwnRights;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
-use wayfs_types::request::RequestId;
-use wayfs_types::{Key, MetaStore, OriginId, RecordId, StorageError, Time};
+use wayfs_types::{FileId, Key, MetaStore, OriginId, RecordId, StorageError, Time};
 use wayfs_wire::{AskId, KeyImage, Mark, Message, Question, Stamp, Up};
 
 /// Batches that nobody waits for are synced after so long.
@@ -62,6 +63,19 @@ pub(crate) enum UplinkState {
     Live,
     /// It is about another history of ours: only a new origin is spoken of.
     Forked,
+}
+
+/// What a replica knows of its parents: the present session, and what was had by former ones. No other part sees into it.
+#[derive(Debug, Default)]
+pub(crate) struct Uplink {
+    session: Option<Upstream>,
+    /// Client: what it claims of the home for its changes.
+    claims: Claims,
+    past: Past,
+    /// When the home was heard last, by our parent's word or by itself; `None`: not since we were opened.
+    home_heard: Option<Time>,
+    /// Sequence of our own up to which somebody may have been told.
+    sent_through: u64,
 }
 
 /// The session with our parent.
@@ -90,16 +104,6 @@ pub(crate) struct Upstream {
     pub(crate) records_at: Option<Time>,
     /// Records that wait to be sent.
     pub(crate) gathering: Option<Gathering>,
-    /// Client: up to here the parent knows which contents of our own we still hold.
-    pub(crate) accounted: u64,
-    /// Client: up to here the parent was told of what others have of us, and we, too.
-    pub(crate) lent_told: u64,
-    /// Client: and of those of its former origins, all.
-    pub(crate) former_told: bool,
-    /// Client: its question what became of these.
-    pub(crate) former_ask: Option<AskId>,
-    /// Client: former origins of which it was asked to bring home what we lent, and through which record.
-    pub(crate) former_wanted: BTreeMap<OriginId, u64>,
     /// The parent goes on where we left off with it.
     pub(crate) resumed: bool,
     /// Client: the parent has told how much of ours is stable, in this session or the last.
@@ -121,15 +125,10 @@ pub(crate) struct Upstream {
     /// Questions about facts, our own and those of children.
     pub(crate) fact_asks: BTreeMap<AskId, FactAsk>,
     pub(crate) next_ask: u64,
-    pub(crate) lock_asks: BTreeMap<AskId, LockAsk>,
     /// Station: contents of records that are written again by another name and may have been sent in this session by their own.
     pub(crate) parted: BTreeMap<RecordId, Bytes>,
     /// What we may change without a question.
     pub(crate) rights: OwnRights,
-    /// Requests for locks that wait until the parent has answered what their owner gave up.
-    pub(crate) locks_held_back: Vec<RequestId>,
-    /// Client: files whose locks it decides about.
-    pub(crate) lock_delegations: LockDelegations,
     /// Sequence up to which the parent was asked to make us stable.
     pub(crate) asked_stable: u64,
     /// Station: origins of which the home has other records than we; nothing of them is sent until its image of them was taken over.
@@ -143,7 +142,118 @@ pub(crate) struct Upstream {
     pub(crate) told: BTreeMap<OriginId, u64>,
 }
 
+impl Uplink {
+    /// That of a store whose last record of its own is this: all of it may have been sent.
+    pub(crate) fn after(sequence: u64) -> Self {
+        Self { sent_through: sequence, ..Self::default() }
+    }
+
+    /// Where the session stands; `None`: there is none.
+    pub(crate) fn state(&self) -> Option<UplinkState> {
+        self.session.as_ref().map(|session| session.state)
+    }
+
+    /// Whether there is a session.
+    pub(crate) fn is_up(&self) -> bool {
+        self.session.is_some()
+    }
+
+    /// Who is at the other end of it.
+    pub(crate) fn peer(&self) -> Option<PeerId> {
+        self.session.as_ref().map(|session| session.peer)
+    }
+
+    /// Which store the parent has; `None`: there is no session, or it has not said yet.
+    pub(crate) fn stamp(&self) -> Option<Stamp> {
+        self.session.as_ref().and_then(|session| session.stamp)
+    }
+
+    /// Our cache may be trusted until then.
+    pub(crate) fn lease_until(&self) -> Option<Time> {
+        self.session.as_ref().map(|session| session.lease_until)
+    }
+
+    /// Our own change after which all that the parent vouched for came in this session.
+    pub(crate) fn since(&self) -> Option<u64> {
+        self.session.as_ref().map(|session| session.since)
+    }
+
+    /// The parent goes on where we left off with it.
+    pub(crate) fn is_resumed(&self) -> bool {
+        self.session.as_ref().is_some_and(|session| session.resumed)
+    }
+
+    /// What the parent has of an origin, as far as it said; 0 without a session.
+    pub(crate) fn applied_of(&self, origin: OriginId) -> u64 {
+        self.session.as_ref().map_or(0, |session| session.applied_of(origin))
+    }
+
+    /// Positions of the log up to here were sent in this session, or need not be.
+    pub(crate) fn position(&self) -> Option<u64> {
+        self.session.as_ref().map(|session| session.position)
+    }
+
+    /// A number for a question that is put in this session.
+    pub(crate) fn next_ask(&mut self) -> Option<AskId> {
+        self.session.as_mut().map(Upstream::next_ask)
+    }
+
+    /// Whether a question about facts waits for its answer.
+    pub(crate) fn is_fact_asked(&self, ask: AskId) -> bool {
+        self.session.as_ref().is_some_and(|session| session.fact_asks.contains_key(&ask))
+    }
+
+    /// A right to change alone ended without a word of the parent.
+    pub(crate) fn forget_right(&mut self, file: FileId) {
+        if let Some(session) = self.session.as_mut() {
+            session.rights.forget(file);
+        }
+    }
+
+    /// The last record of an origin that is sent in this session. Answers which was the last before it.
+    pub(crate) fn note_told(&mut self, record: RecordId) -> Option<u64> {
+        self.session.as_mut().and_then(|session| session.told.insert(record.origin(), record.sequence()))
+    }
+
+    /// Of which origins the parent has other records than we, and of which it has some that we cannot place yet.
+    pub(crate) fn hold_back(&mut self, doubtful: BTreeSet<OriginId>, unplaced: BTreeSet<OriginId>) {
+        if let Some(session) = self.session.as_mut() {
+            (session.doubtful, session.unplaced) = (doubtful, unplaced);
+        }
+    }
+
+    /// What was stable is not: whoever waits for it asks again.
+    pub(crate) fn forget_asked_stable(&mut self) {
+        if let Some(session) = self.session.as_mut() {
+            session.asked_stable = 0;
+        }
+    }
+
+    /// Client: the parent tells how much of ours is stable. Answers whether it has done so before, in this session or the last;
+    /// `None`: there is no session.
+    pub(crate) fn note_told_stable(&mut self) -> Option<bool> {
+        self.session.as_mut().map(|session| std::mem::replace(&mut session.told_stable, true))
+    }
+
+    /// Sequence of our own up to which somebody may have been told.
+    pub(crate) fn sent_through(&self) -> u64 {
+        self.sent_through
+    }
+
+    /// Our own records bear another origin from here on: nobody was told of any.
+    pub(crate) fn set_sent_through(&mut self, sequence: u64) {
+        self.sent_through = sequence;
+    }
+}
+
 impl Upstream {
+    /// A number for a question.
+    fn next_ask(&mut self) -> AskId {
+        let id = AskId(self.next_ask);
+        self.next_ask += 1;
+        id
+    }
+
     /// What the parent has of an origin, as far as it said.
     pub(crate) fn applied_of(&self, origin: OriginId) -> u64 {
         self.applied.get(&origin).copied().unwrap_or(0)
@@ -183,13 +293,15 @@ impl<S: MetaStore> Replica<S> {
             self.outputs.push_back(Output::Disconnect { peer, reason: "a home has no parent".to_owned() });
             return Ok(());
         }
-        if let Some(old) = self.upstream.as_ref().map(|up| up.peer) {
+        if let Some(old) = self.uplink.session.as_ref().map(|up| up.peer) {
             self.forget_peer(old);
             let reason = "another session with the parent began".to_owned();
             self.outputs.push_back(Output::Disconnect { peer: old, reason });
         }
+        let own = self.config.origin;
+        let safe = self.marks(own)?.safe;
         let lease = self.config.lease;
-        self.upstream = Some(Upstream {
+        self.uplink.session = Some(Upstream {
             peer,
             state: UplinkState::Greeting,
             since: self.counters.change.0 + 1,
@@ -207,11 +319,6 @@ impl<S: MetaStore> Replica<S> {
             in_flight_bytes: 0,
             records_at: None,
             gathering: self.log.newest().map(|newest| Gathering::of_old(newest, self.now)),
-            accounted: self.marks(self.config.origin)?.safe,
-            lent_told: 0,
-            former_told: false,
-            former_ask: None,
-            former_wanted: BTreeMap::new(),
             resumed: false,
             anew: false,
             partial: Vec::new(),
@@ -223,11 +330,8 @@ impl<S: MetaStore> Replica<S> {
             loss_ask: None,
             fact_asks: BTreeMap::new(),
             next_ask: 1,
-            lock_asks: BTreeMap::new(),
             parted: BTreeMap::new(),
             rights: OwnRights::default(),
-            locks_held_back: Vec::new(),
-            lock_delegations: LockDelegations::default(),
             asked_stable: 0,
             doubtful: BTreeSet::new(),
             unplaced: BTreeSet::new(),
@@ -236,14 +340,13 @@ impl<S: MetaStore> Replica<S> {
             told: BTreeMap::new(),
         });
         self.peers.insert(peer, PeerRole::Parent);
-        self.contents.begin_session();
-        let own = self.config.origin;
+        self.locks.begin_session();
+        self.contents.begin_session(safe);
         let origins = match self.config.role {
             // What the home has of its former origins tells what a home that was put back lost of them.
             Role::Client => self.former_origins(FORMER_NAMED_MAX)?.into_iter().chain([own]).collect(),
             Role::Home | Role::Station => self.log.origins().chain([own]).collect(),
         };
-        let safe = self.marks(own)?.safe;
         let life = self.config.life;
         let hello = Up::Hello { volume: self.config.volume, resume: self.counters.resume, origins, safe, life };
         self.tell_parent(hello);
@@ -253,7 +356,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Sends to the parent, if there is a session.
     pub(crate) fn tell_parent(&mut self, up: Up) {
-        if let Some(upstream) = &self.upstream {
+        if let Some(upstream) = &self.uplink.session {
             let bytes = wayfs_wire::encode(&Message::Up(up));
             self.outputs.push_back(Output::Send { peer: upstream.peer, bytes });
         }
@@ -263,11 +366,12 @@ impl<S: MetaStore> Replica<S> {
         self.answer_fact_asks();
         self.refuse_catches();
         self.part_from_home();
-        self.claims.parent_lost();
+        self.uplink.claims.parent_lost();
         self.note_taken_along();
-        self.upstream = None;
+        self.uplink.session = None;
+        self.locks.end_session();
         self.forget_rooms();
-        self.contents.begin_session();
+        self.contents.end_session();
         self.requests.wake_parked();
         self.locks_parent_lost();
         self.end_lock_rounds_of_home();
@@ -277,13 +381,13 @@ impl<S: MetaStore> Replica<S> {
     /// Whether the cache may be trusted: a live session, and its lease.
     pub fn is_trusted(&self) -> bool {
         self.config.role == Role::Home
-            || self.upstream.as_ref().is_some_and(|up| up.state == UplinkState::Live && self.now < up.lease_until)
+            || self.uplink.session.as_ref().is_some_and(|up| up.state == UplinkState::Live && self.now < up.lease_until)
     }
 
     /// When the home was heard last: from the home itself, or by the word of our parent, which is as old as its last
     /// answer to a ping (a quarter of a lease). `None`: not since this replica was opened.
     pub fn home_heard(&self) -> Option<Time> {
-        if self.config.role == Role::Home { Some(self.now) } else { self.home_heard }
+        if self.config.role == Role::Home { Some(self.now) } else { self.uplink.home_heard }
     }
 
     /// Whether the home was heard of within a lease, and a while for two hops' pings. `None`: not since this replica was
@@ -297,7 +401,7 @@ impl<S: MetaStore> Replica<S> {
     fn note_home(&mut self, ms: Option<u64>) {
         let Some(ms) = ms else { return };
         let heard = Time::from_micros(self.now.as_micros().saturating_sub(ms.saturating_mul(1000)));
-        self.home_heard = Some(self.home_heard.map_or(heard, |known| known.max(heard)));
+        self.uplink.home_heard = Some(self.uplink.home_heard.map_or(heard, |known| known.max(heard)));
     }
 
     /// Whether a request may wait for the session to come up.
@@ -312,11 +416,11 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn is_beginning(&self, within: Duration) -> bool {
-        self.upstream.as_ref().is_some_and(|up| up.state != UplinkState::Live && self.now < up.began + within)
+        self.uplink.session.as_ref().is_some_and(|up| up.state != UplinkState::Live && self.now < up.began + within)
     }
 
     pub(crate) fn set_standing(&mut self, state: UplinkState) {
-        if let Some(upstream) = self.upstream.as_mut() {
+        if let Some(upstream) = self.uplink.session.as_mut() {
             upstream.state = state;
         }
         self.requests.wake_parked();
@@ -324,7 +428,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// What the parent has of an origin, as far as it said.
     pub(crate) fn parent_has(&self, origin: OriginId) -> u64 {
-        self.upstream.as_ref().map_or(0, |up| up.applied_of(origin))
+        self.uplink.session.as_ref().map_or(0, |up| up.applied_of(origin))
     }
 
     /// Says what we watch and asks for images.
@@ -354,7 +458,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     pub(crate) fn stage_to_parent(&mut self, up: Up) {
-        if let Some(upstream) = &self.upstream {
+        if let Some(upstream) = &self.uplink.session {
             let bytes = wayfs_wire::encode(&Message::Up(up));
             self.staged.outputs.push(Output::Send { peer: upstream.peer, bytes });
         }
@@ -391,7 +495,7 @@ impl<S: MetaStore> Replica<S> {
     /// The parent sends or takes contents.
     pub(crate) fn note_moved(&mut self, peer: PeerId) {
         let now = self.now;
-        if let Some(upstream) = self.upstream.as_mut().filter(|upstream| upstream.peer == peer) {
+        if let Some(upstream) = self.uplink.session.as_mut().filter(|upstream| upstream.peer == peer) {
             upstream.heard = now;
         }
     }
@@ -400,7 +504,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn check_upstream(&mut self) -> Result<(), StorageError> {
         let lease = self.config.lease;
         let now = self.now;
-        let Some(upstream) = self.upstream.as_mut() else { return Ok(()) };
+        let Some(upstream) = self.uplink.session.as_mut() else { return Ok(()) };
         if now >= upstream.heard + lease {
             let peer = upstream.peer;
             self.disconnect(peer, "silent for a lease".to_owned());
@@ -418,7 +522,7 @@ impl<S: MetaStore> Replica<S> {
 
     fn ping(&mut self) {
         let (now, lease) = (self.now, self.config.lease);
-        let Some(upstream) = self.upstream.as_mut() else { return };
+        let Some(upstream) = self.uplink.session.as_mut() else { return };
         upstream.next_ping = now + lease / 4;
         upstream.ping_number += 1;
         upstream.pings.push_back((upstream.ping_number, now));
@@ -430,7 +534,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     pub(crate) fn upstream_timeout(&self) -> Option<Time> {
-        let upstream = self.upstream.as_ref()?;
+        let upstream = self.uplink.session.as_ref()?;
         let mut next = upstream.next_ping.min(upstream.heard + self.config.lease);
         if self.config.role == Role::Station {
             // A time that has come waits for something else: for our disk, or for room on the line.

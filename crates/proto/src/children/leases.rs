@@ -32,7 +32,7 @@ impl Children {
     /// When the first lease ends, as things are.
     fn next_lease_end(&self, lease: Duration) -> Option<Time> {
         let sessions = self.by_origin.values().map(|child| child.lease_end(lease));
-        sessions.chain(self.kept_locks.next(lease)).chain(self.lock_grace.next()).min()
+        sessions.min()
     }
 
     /// A child goes, or comes anew: if somebody waits for what it did not confirm, that is noted. Whoever was sent away for that and
@@ -70,7 +70,7 @@ impl<S: MetaStore> Replica<S> {
         self.locks_child_away(origin);
         self.end_lock_rounds_of(origin);
         if parting == Parting::Left {
-            self.returning.forget(origin);
+            self.children.returning.forget(origin);
         }
         // It does not come to account for what the home has of it by now.
         self.children.dirty.insert(origin);
@@ -94,7 +94,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Nobody waits for a child's caches any more. Its locks it keeps for a lease: it may believe that it has them, and reclaim them.
     fn forget_child(&mut self, origin: OriginId) {
-        self.child_rights.forget(origin);
+        self.children.rights.forget(origin);
         let Some(child) = self.children.remove(origin) else { return };
         if child.is_station {
             self.children.station_cursors.insert(origin, child.cursor);
@@ -103,9 +103,15 @@ impl<S: MetaStore> Replica<S> {
             self.overlay.delete_raw(origin_key(table::CHILD, origin));
         }
         // One that is on its way to it from the home comes yet.
-        self.children.kept_locks.note_away(origin, child.is_station, child.heard);
+        self.locks.note_away(origin, child.is_station, child.heard);
         self.children.next_check = None;
         self.children.unblock();
+    }
+
+    /// When the next child is given up, or is waited for no longer for its locks.
+    fn next_child_end(&self) -> Option<Time> {
+        let lease = self.config.lease;
+        self.children.next_lease_end(lease).into_iter().chain(self.locks.next_child_end(lease)).min()
     }
 
     /// Ends sessions and detached clients whose lease is over.
@@ -130,7 +136,7 @@ impl<S: MetaStore> Replica<S> {
                 // It may trust its cache until its lease ends, and keeps its locks so long.
                 continue;
             }
-            self.child_rights.forget(origin);
+            self.children.rights.forget(origin);
             // The locks of a station are kept for longer.
             if self.children.remove(origin).is_some_and(|child| !child.is_station) {
                 self.overlay.delete_raw(origin_key(table::CHILD, origin));
@@ -140,15 +146,14 @@ impl<S: MetaStore> Replica<S> {
         self.check_kept_locks();
         self.check_lock_grace();
         self.children.unblock();
-        self.children.next_check = self.children.next_lease_end(lease);
+        self.children.next_check = self.next_child_end();
         Ok(())
     }
 
     pub(crate) fn children_timeout(&self) -> Option<Time> {
-        let lease = self.config.lease;
         let check = match self.children.next_check {
             Some(next) => Some(next),
-            None => self.children.next_lease_end(lease),
+            None => self.next_child_end(),
         };
         let waiting = self.children.waiting.iter();
         let behind =

@@ -127,8 +127,7 @@ impl<S: MetaStore> Replica<S> {
             self.ask_for_lost_of(origin)?;
         }
         let forgot = is_station && self.children.lives.get(&origin).is_some_and(|lives| lives.is_new(life));
-        self.children.kept_locks.note_back(origin, forgot, self.config.lease);
-        self.children.lock_grace.note_back(origin, life);
+        self.locks.note_back(origin, life, forgot, self.config.lease);
         let is_outlived = self.is_outlived(origin, life);
         if let Some(child) = self.children.by_origin.get_mut(&origin) {
             child.is_outlived = is_outlived;
@@ -145,7 +144,7 @@ impl<S: MetaStore> Replica<S> {
                 child.watches.remove(file);
             });
         }
-        files.iter().for_each(|file| self.child_rights.leave(origin, *file));
+        files.iter().for_each(|file| self.children.rights.leave(origin, *file));
         self.children.unwatch_all(origin, files);
     }
 

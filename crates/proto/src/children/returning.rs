@@ -65,20 +65,20 @@ impl<S: MetaStore> Replica<S> {
     /// A child opens another session: what it had in the last one it may not have said to the end.
     pub(crate) fn note_former_session(&mut self, child: OriginId) {
         let heard = self.children.by_origin.get(&child).map_or(self.now, |row| row.heard);
-        let alone = self.child_rights.take(child);
-        self.returning.note(child, alone.into_iter(), heard);
+        let alone = self.children.rights.take(child);
+        self.children.returning.note(child, alone.into_iter(), heard);
     }
 
     /// A child has told what it knows of, and goes on to say what it did.
     pub(crate) fn begin_return(&mut self, child: OriginId) {
         let is_station = self.children.by_origin.get(&child).is_some_and(|row| row.is_station);
-        let had_rights = self.returning.by_child.contains_key(&child);
+        let had_rights = self.children.returning.by_child.contains_key(&child);
         if is_station || !(had_rights || self.locks.has_stale(child)) {
             return self.locks_child_started(child);
         }
-        let serial = self.child_rights.next_serial();
+        let serial = self.children.rights.next_serial();
         let now = self.now;
-        let former = self.returning.by_child.entry(child);
+        let former = self.children.returning.by_child.entry(child);
         let former = former.or_insert_with(|| Former { alone: BTreeSet::new(), since: now, asked: None });
         (former.since, former.asked) = (now, Some(serial));
         self.post_rights(child, Down::GiveBack { serial, files: Vec::new(), then: Then::Look });
@@ -86,8 +86,8 @@ impl<S: MetaStore> Replica<S> {
 
     /// A child has said all that it had done before its session began, if this answers the question.
     pub(crate) fn end_return(&mut self, child: OriginId, serial: u64) {
-        if self.returning.by_child.get(&child).is_some_and(|former| former.asked == Some(serial)) {
-            self.returning.forget(child);
+        if self.children.returning.by_child.get(&child).is_some_and(|former| former.asked == Some(serial)) {
+            self.children.returning.forget(child);
             self.locks_child_started(child);
         }
     }
@@ -97,6 +97,7 @@ impl<S: MetaStore> Replica<S> {
         let lease = self.config.lease;
         let late = |former: &Former| self.now >= former.since + lease;
         let over: Vec<(OriginId, Option<u64>)> = self
+            .children
             .returning
             .by_child
             .iter()
@@ -109,7 +110,7 @@ impl<S: MetaStore> Replica<S> {
                     tracing::warn!(%child, "a client that came back did not say for a lease that it had sent what it did before");
                     self.end_return(child, serial);
                 }
-                None => self.returning.forget(child),
+                None => self.children.returning.forget(child),
             }
         }
     }

@@ -94,7 +94,7 @@ impl<S: MetaStore> Replica<S> {
         } else if let Up::Claim { ask, files } = up {
             self.handle_claim(child, ask, files);
         } else if let Up::GivenBack { serial } = up {
-            self.child_rights.end_call(child, serial);
+            self.children.rights.end_call(child, serial);
             self.end_return(child, serial);
         }
     }
@@ -106,16 +106,16 @@ impl<S: MetaStore> Replica<S> {
             let watched: Vec<FileId> = child.watches.iter().copied().collect();
             self.doubt_what_others_have(origin, &watched);
         } else {
-            self.child_rights.forget(origin);
+            self.children.rights.forget(origin);
         }
     }
 
     fn handle_claim(&mut self, child: OriginId, ask: AskId, files: Vec<FileId>) {
-        if self.child_rights.claims.len() >= CLAIMS_MAX {
+        if self.children.rights.claims.len() >= CLAIMS_MAX {
             return self.grant_claim(child, ask);
         }
         let (files, called) = (files.into_iter().collect(), BTreeSet::new());
-        self.child_rights.claims.push_back(Claim { child, ask, files, called });
+        self.children.rights.claims.push_back(Claim { child, ask, files, called });
     }
 
     /// A child says what it looks at: in a new session, or of a directory that it made.
@@ -126,16 +126,16 @@ impl<S: MetaStore> Replica<S> {
         }
         for file in files {
             if self.others_among(origin, &BTreeSet::from([*file])).is_empty() {
-                self.child_rights.alone.insert(*file, origin);
+                self.children.rights.alone.insert(*file, origin);
             }
         }
     }
 
     /// What others have alone a child must not show from its cache.
     fn doubt_what_others_have(&mut self, origin: OriginId, files: &[FileId]) {
-        let rights = &self.child_rights;
+        let rights = &self.children.rights;
         let is_claimed = |file: &FileId| rights.claims.iter().any(|claim| claim.files.contains(file));
-        let returning = &self.returning;
+        let returning = &self.children.returning;
         let is_anothers = |file: &FileId| {
             rights.alone.get(file).is_some_and(|holder| *holder != origin) || returning.is_anothers(origin, file)
         };
@@ -150,7 +150,7 @@ impl<S: MetaStore> Replica<S> {
         let takes = |origin: &OriginId| self.children.by_origin.get(origin).is_some_and(|child| child.takes_rights);
         let mut others = BTreeSet::new();
         for file in files {
-            others.extend(self.child_rights.alone.get(file).copied());
+            others.extend(self.children.rights.alone.get(file).copied());
             others.extend(self.children.watchers.get(file).into_iter().flatten().copied());
         }
         others.retain(|origin| *origin != but && takes(origin));
@@ -163,8 +163,8 @@ impl<S: MetaStore> Replica<S> {
         if !self.children.by_origin.get(&child).is_some_and(is_there) {
             return false;
         }
-        let serial = self.child_rights.next_serial();
-        self.child_rights.calls.insert((child, serial), Call { files: files.clone(), since: self.now });
+        let serial = self.children.rights.next_serial();
+        self.children.rights.calls.insert((child, serial), Call { files: files.clone(), since: self.now });
         self.post_rights(child, Down::GiveBack { serial, files, then });
         true
     }
@@ -175,19 +175,19 @@ impl<S: MetaStore> Replica<S> {
         self.end_late_returns();
         let mut taken: BTreeSet<FileId> = BTreeSet::new();
         let mut at = 0;
-        while let Some(claim) = self.child_rights.claims.get(at) {
+        while let Some(claim) = self.children.rights.claims.get(at) {
             let (child, ask, files) = (claim.child, claim.ask, claim.files.clone());
             // What it is to give back is not given to it before it did: its word would take away what was given since.
-            let waits = self.child_rights.is_called(child, |file| files.contains(file))
-                || files.iter().any(|file| taken.contains(file) || self.returning.is_anothers(child, file))
+            let waits = self.children.rights.is_called(child, |file| files.contains(file))
+                || files.iter().any(|file| taken.contains(file) || self.children.returning.is_anothers(child, file))
                 || self.waits_for_others(at, child, &files);
             if waits {
                 taken.extend(files);
                 at += 1;
                 continue;
             }
-            self.child_rights.claims.remove(at);
-            self.child_rights.alone.extend(files.into_iter().map(|file| (file, child)));
+            self.children.rights.claims.remove(at);
+            self.children.rights.alone.extend(files.into_iter().map(|file| (file, child)));
             self.grant_claim(child, ask);
         }
     }
@@ -195,17 +195,17 @@ impl<S: MetaStore> Replica<S> {
     fn waits_for_others(&mut self, claim: usize, child: OriginId, files: &BTreeSet<FileId>) -> bool {
         let mut waits = false;
         for other in self.others_among(child, files) {
-            if self.child_rights.is_called(other, |file| files.contains(file)) {
+            if self.children.rights.is_called(other, |file| files.contains(file)) {
                 waits = true;
                 continue;
             }
-            let Some(asked) = self.child_rights.claims.get_mut(claim) else { return false };
+            let Some(asked) = self.children.rights.claims.get_mut(claim) else { return false };
             if asked.called.contains(&other) {
                 continue;
             }
             waits = true;
             if self.call(other, files.iter().copied().collect(), Then::Ask)
-                && let Some(asked) = self.child_rights.claims.get_mut(claim)
+                && let Some(asked) = self.children.rights.claims.get_mut(claim)
             {
                 asked.called.insert(other);
             }
@@ -220,7 +220,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn post_rights(&mut self, child: OriginId, message: Down) {
         if let Some(row) = self.children.by_origin.get_mut(&child) {
             row.rights_mail.push_back(message);
-            self.child_rights.posted.insert(child);
+            self.children.rights.posted.insert(child);
         }
     }
 
@@ -228,15 +228,15 @@ impl<S: MetaStore> Replica<S> {
         let lease = self.config.lease;
         let late = |call: &Call| self.now >= call.since + lease;
         let over: Vec<(OriginId, u64)> =
-            self.child_rights.calls.iter().filter(|(_, call)| late(call)).map(|(key, _)| *key).collect();
+            self.children.rights.calls.iter().filter(|(_, call)| late(call)).map(|(key, _)| *key).collect();
         for (child, serial) in over {
             tracing::warn!(%child, "a client did not give back what it changes alone for a lease");
-            self.child_rights.end_call(child, serial);
+            self.children.rights.end_call(child, serial);
         }
     }
 
     pub(crate) fn rights_timeout(&self) -> Option<Time> {
-        let first = self.child_rights.first_call().into_iter().chain(self.returning.first()).min();
+        let first = self.children.rights.first_call().into_iter().chain(self.children.returning.first()).min();
         first.map(|since| since + self.config.lease)
     }
 
@@ -262,18 +262,18 @@ impl<S: MetaStore> Replica<S> {
             return true;
         }
         let is_claimed = |claim: &Claim| claim.child != origin && claim.files.iter().any(|file| files.contains(file));
-        let mut may = !self.child_rights.claims.iter().any(is_claimed);
-        may &= !files.iter().any(|file| self.returning.is_anothers(origin, file));
+        let mut may = !self.children.rights.claims.iter().any(is_claimed);
+        may &= !files.iter().any(|file| self.children.returning.is_anothers(origin, file));
         for file in files {
-            let Some(holder) = self.child_rights.alone.get(file).copied().filter(|holder| *holder != origin) else {
+            let Some(holder) = self.children.rights.alone.get(file).copied().filter(|holder| *holder != origin) else {
                 continue;
             };
             if !self.children.by_origin.contains_key(&holder) {
-                self.child_rights.leave(holder, *file);
+                self.children.rights.leave(holder, *file);
                 continue;
             }
             may = false;
-            if !self.child_rights.is_called(holder, |called| called == file) {
+            if !self.children.rights.is_called(holder, |called| called == file) {
                 self.call(holder, vec![*file], Then::Look);
             }
         }
@@ -283,13 +283,13 @@ impl<S: MetaStore> Replica<S> {
     /// A child is answered about a directory that nobody else looks at: it may change it, too.
     pub(crate) fn give_alone(&mut self, origin: OriginId, directory: FileId) {
         let takes = self.children.by_origin.get(&origin).is_some_and(|child| child.takes_rights);
-        let is_claimed = self.child_rights.claims.iter().any(|claim| claim.files.contains(&directory));
+        let is_claimed = self.children.rights.claims.iter().any(|claim| claim.files.contains(&directory));
         // Whoever claimed it may be gone. The child's word that it gives back would take away what is given now.
-        let is_called = self.child_rights.is_called(origin, |file| *file == directory);
+        let is_called = self.children.rights.is_called(origin, |file| *file == directory);
         if !takes || is_claimed || is_called || !self.others_among(origin, &BTreeSet::from([directory])).is_empty() {
             return;
         }
-        if self.child_rights.alone.insert(directory, origin) != Some(origin) {
+        if self.children.rights.alone.insert(directory, origin) != Some(origin) {
             self.send_child(origin, Down::Alone { files: vec![directory] });
         }
     }

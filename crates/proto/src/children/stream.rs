@@ -53,7 +53,7 @@ impl<S: MetaStore> Replica<S> {
             self.pump_child(origin, &mut told)?;
         }
         // Somebody's question may be one to another who has nothing else to hear.
-        for origin in std::mem::take(&mut self.child_rights.posted) {
+        for origin in std::mem::take(&mut self.children.rights.posted) {
             self.send_rights_mail(origin);
         }
         Ok(())

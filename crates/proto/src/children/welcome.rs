@@ -37,7 +37,7 @@ impl<S: MetaStore> Replica<S> {
         let place = resume.as_ref().map(|resume| self.place_cursor(resume, is_station));
         let knows_more = matches!(place, Some(Cursor::Lost | Cursor::Former));
         if knows_more {
-            self.lives.lost_at = self.lives.lost_at.or(Some(self.now));
+            self.histories.note_lost(self.now);
         }
         if place == Some(Cursor::Lost) {
             self.note_went_back(origin);

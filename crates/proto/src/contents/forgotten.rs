@@ -55,7 +55,7 @@ impl<S: MetaStore> Replica<S> {
     /// Nobody will ask for contents that are here by this name.
     fn take_over(&mut self, version: RecordId, content: &Content) -> Result<(), StorageError> {
         self.let_go(version)?;
-        let Some(now) = self.fork.renamed.get(&version).copied() else { return Ok(()) };
+        let Some(now) = self.histories.renamed_to(version) else { return Ok(()) };
         // The driver need not look for them.
         let file = if self.config.role == Role::Client {
             let looked_for = self.tx().get_raw(&record_key(VANISHED, now))?;

@@ -44,11 +44,11 @@ impl<S: MetaStore> Replica<S> {
 
     /// Offers all of it to a parent, once in a session.
     pub(crate) fn tell_former(&mut self) -> Result<(), StorageError> {
-        let Some(upstream) = self.upstream.as_mut().filter(|upstream| !upstream.former_told) else { return Ok(()) };
-        if upstream.stamp.is_none() {
+        let Some(said) = self.contents.said.as_mut().filter(|said| !said.former) else { return Ok(()) };
+        if self.uplink.stamp().is_none() {
             return Ok(());
         }
-        upstream.former_told = true;
+        said.former = true;
         let tables = [(table::LENT, self.totals.lent), (table::OWED, self.totals.owed)];
         for (of, _) in tables.into_iter().filter(|(_, count)| *count > 0) {
             let mut from = vec![of];
@@ -79,7 +79,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// What nobody took over of it and is to be pushed.
     pub(crate) fn former_due(&mut self, room: usize) -> Result<Vec<(RecordId, Owed)>, StorageError> {
-        let is_told = self.upstream.as_ref().is_some_and(|upstream| upstream.former_told);
+        let is_told = self.contents.said.as_ref().is_some_and(|said| said.former);
         if room == 0 || self.contents.former_pushed || self.totals.owed == 0 || !is_told {
             return Ok(Vec::new());
         }
@@ -99,9 +99,9 @@ impl<S: MetaStore> Replica<S> {
 
     /// Asks the parent what became of it: when something of it was pushed, and with every ping.
     pub(crate) fn ask_about_former(&mut self) -> Result<(), StorageError> {
-        let Some(upstream) = &self.upstream else { return Ok(()) };
-        let is_asked = upstream.former_ask.is_some_and(|ask| upstream.fact_asks.contains_key(&ask));
-        let is_greeted = !matches!(upstream.state, UplinkState::Greeting | UplinkState::Forked);
+        let (Some(said), Some(state)) = (&self.contents.said, self.uplink.state()) else { return Ok(()) };
+        let is_asked = said.former_ask.is_some_and(|ask| self.uplink.is_fact_asked(ask));
+        let is_greeted = !matches!(state, UplinkState::Greeting | UplinkState::Forked);
         let is_any = self.totals.owed > 0 || self.totals.lent > 0;
         if is_asked || !is_greeted || !is_any || self.config.role != Role::Client {
             return Ok(());
@@ -117,8 +117,8 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         let ask = self.ask_facts_of_our_own(versions);
-        if let Some(upstream) = self.upstream.as_mut() {
-            upstream.former_ask = ask;
+        if let Some(said) = self.contents.said.as_mut() {
+            said.former_ask = ask;
         }
         Ok(())
     }
@@ -138,9 +138,9 @@ impl<S: MetaStore> Replica<S> {
             }
         }
         for (origin, through) in through {
-            let Some(upstream) = self.upstream.as_mut() else { break };
-            if upstream.former_wanted.get(&origin).is_none_or(|asked| *asked < through) {
-                upstream.former_wanted.insert(origin, through);
+            let Some(said) = self.contents.said.as_mut() else { break };
+            if said.former_wanted.get(&origin).is_none_or(|asked| *asked < through) {
+                said.former_wanted.insert(origin, through);
                 self.tell_parent(Up::Want { origin, through });
             }
         }

@@ -8,6 +8,7 @@
 //! accounted for, and waits for what it is told to be held.
 
 use crate::api::{Output, PeerId, Role};
+use crate::contents::Contents;
 use crate::contents::{AWAITED, Missing, Owed, size_of};
 use crate::replica::{Replica, StepError};
 use crate::state::tables::{origin_range, pack, parse_record_key, record_key, root_key, table, unpack};
@@ -18,15 +19,24 @@ use wayfs_wire::{HeldVersion, Up};
 /// Most versions in one message.
 const HELD_MAX: usize = 1024;
 
+impl Contents {
+    /// A record of our own was sent, and so accounted for.
+    pub(crate) fn account_sent(&mut self, sequence: u64) {
+        if let Some(said) = self.said.as_mut() {
+            said.accounted = said.accounted.max(sequence);
+        }
+    }
+}
+
 /// The client's half.
 impl<S: MetaStore> Replica<S> {
     /// Accounts for records of ours that came to the parent by another way.
     pub(crate) fn tell_held(&mut self) -> Result<(), StorageError> {
         let own = self.config.origin;
-        let Some(upstream) = self.upstream.as_ref().filter(|_| self.config.role == Role::Client) else {
+        let Some(said) = self.contents.said.as_ref().filter(|_| self.config.role == Role::Client) else {
             return Ok(());
         };
-        let (from, through) = (upstream.accounted, upstream.applied_of(own));
+        let (from, through) = (said.accounted, self.uplink.applied_of(own));
         if through <= from {
             return Ok(());
         }
@@ -43,8 +53,8 @@ impl<S: MetaStore> Replica<S> {
             self.tell_parent(Up::Holds { through, versions: std::mem::replace(&mut versions, rest) });
         }
         self.tell_parent(Up::Holds { through, versions });
-        if let Some(upstream) = self.upstream.as_mut() {
-            upstream.accounted = through;
+        if let Some(said) = self.contents.said.as_mut() {
+            said.accounted = through;
         }
         Ok(())
     }

@@ -123,7 +123,7 @@ impl<S: MetaStore> Replica<S> {
         self.each_own(table::LENT, stable, is_sought, Self::take_lent)?;
         self.each_own(VANISHED, stable, is_sought, Self::settle_vanished)?;
         self.each_own(table::OWED, stable, is_sought, Self::release)?;
-        let to = self.upstream.as_ref().and_then(|upstream| upstream.stamp);
+        let to = self.uplink.stamp();
         let is_sought = Contents::is_sought_and_not_there;
         self.each_own(table::OWED, safe, is_sought, |replica, record| replica.lend(record, to))
     }
@@ -272,16 +272,16 @@ impl<S: MetaStore> Replica<S> {
             self.tell_former()?;
         }
         let own = self.config.origin;
-        let Some(upstream) = self.upstream.as_mut().filter(|_| self.config.role == Role::Client) else {
+        let Some(said) = self.contents.said.as_mut().filter(|_| self.config.role == Role::Client) else {
             return Ok(());
         };
-        let (from, through) = (upstream.lent_told, upstream.applied_of(own));
+        let (from, through) = (said.lent, self.uplink.applied_of(own));
         if through <= from {
             return Ok(());
         }
-        upstream.lent_told = through;
+        said.lent = through;
         // A store that goes on where we left off has what we lent to it.
-        let present = upstream.stamp.filter(|_| upstream.resumed);
+        let present = self.uplink.stamp().filter(|_| self.uplink.is_resumed());
         if self.totals.lent == 0 {
             return Ok(());
         }

@@ -69,7 +69,7 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         if record.sequence() <= self.marks(record.origin())?.safe {
-            let to = self.upstream.as_ref().and_then(|upstream| upstream.stamp);
+            let to = self.uplink.stamp();
             self.lend(record, to)?;
             self.levels_moved = true;
             self.offer_sought(record)?;

@@ -263,7 +263,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Contents do not overtake their record, which may yet be cancelled.
     pub(crate) fn is_sent(&self, version: RecordId) -> bool {
-        let sent = self.upstream.as_ref().map_or(0, |upstream| upstream.position);
+        let sent = self.uplink.position().unwrap_or(0);
         self.log.position_of(version).is_none_or(|position| position <= sent)
     }
 

@@ -25,33 +25,33 @@ const FORMER_MAX: usize = 64;
 
 impl<S: MetaStore> Replica<S> {
     pub(crate) fn read_recount(&mut self) -> Result<(), StorageError> {
-        self.recount = self.store.get(RECOUNT)?.map(|_| kind_range(table::VIEW, KeyKind::Inode).0);
+        self.contents.recount = self.store.get(RECOUNT)?.map(|_| kind_range(table::VIEW, KeyKind::Inode).0);
         Ok(())
     }
 
     /// The home has less than it had told to be stable: what it lacks of ours is looked for when it is heard.
     pub(crate) fn note_recount(&mut self) {
         if self.config.role == Role::Client {
-            self.recount = Some(kind_range(table::VIEW, KeyKind::Inode).0);
+            self.contents.recount = Some(kind_range(table::VIEW, KeyKind::Inode).0);
             self.overlay.put_raw(RECOUNT.to_vec(), Vec::new());
         }
     }
 
     /// When to go on looking.
     pub(crate) fn recount_timeout(&self) -> Option<Time> {
-        (self.recount.is_some() && self.may_recount()).then_some(self.now)
+        (self.contents.recount.is_some() && self.may_recount()).then_some(self.now)
     }
 
     /// Whether it is yet to be seen what the home lacks of what this machine wrote under origins that it had before: of these no
     /// mark tells. What the driver has looked for in vain its home is told.
     pub(crate) fn is_recounting(&self) -> bool {
-        let is_looking = self.recount.is_some() || !self.contents.looks.is_empty();
-        self.config.role == Role::Client && self.fork.has_former && is_looking
+        let is_looking = self.contents.recount.is_some() || !self.contents.looks.is_empty();
+        self.config.role == Role::Client && self.histories.has_former() && is_looking
     }
 
     /// Whether what the parent calls stable is the word of the home of today, and whose our records are is settled.
     fn may_recount(&self) -> bool {
-        let is_forked = self.upstream.as_ref().is_none_or(|upstream| upstream.state == UplinkState::Forked);
+        let is_forked = self.uplink.state().is_none_or(|state| state == UplinkState::Forked);
         self.is_trusted() && !is_forked && self.is_home_reachable(self.now) == Some(true)
     }
 
@@ -60,7 +60,7 @@ impl<S: MetaStore> Replica<S> {
         if !self.may_recount() {
             return Ok(());
         }
-        let Some(from) = self.recount.take() else { return Ok(()) };
+        let Some(from) = self.contents.recount.take() else { return Ok(()) };
         let former: BTreeSet<OriginId> = self.former_origins(FORMER_MAX)?.into_iter().collect();
         let rows = self.tx().scan_raw(&from, &kind_range(table::VIEW, KeyKind::Inode).1, PAGE)?;
         let next = rows.last().filter(|_| rows.len() == PAGE).map(|(last, _)| [last.as_slice(), &[0]].concat());
@@ -73,7 +73,7 @@ impl<S: MetaStore> Replica<S> {
             self.overlay.delete_raw(RECOUNT.to_vec());
             self.levels_moved = true;
         }
-        self.recount = next;
+        self.contents.recount = next;
         Ok(())
     }
 

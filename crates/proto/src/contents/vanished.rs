@@ -152,7 +152,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Tells the parent of what is gone, as far as it has the records.
     pub(crate) fn tell_gone(&mut self) -> Result<(), StorageError> {
-        if self.config.role == Role::Home || self.contents.gone.is_empty() || self.upstream.is_none() {
+        if self.config.role == Role::Home || self.contents.gone.is_empty() || !self.uplink.is_up() {
             return Ok(());
         }
         let (mut by_writer, mut others) = (Vec::new(), Vec::new());
@@ -176,7 +176,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Whether the parent has the record of a version of our log, so that a word about its contents says something to it.
     fn is_known_above(&self, version: RecordId) -> bool {
-        let applied = self.upstream.as_ref().map_or(0, |upstream| upstream.applied_of(version.origin()));
+        let applied = self.uplink.applied_of(version.origin());
         let is_ours = match self.config.role {
             Role::Client => version.origin() == self.config.origin,
             Role::Station | Role::Home => {
@@ -383,7 +383,7 @@ impl<S: MetaStore> Replica<S> {
             // Written again, and not sent yet: it goes up like all that is new.
             (Role::Client, true)
                 if version.origin() == self.config.origin
-                    && version.sequence() > self.sent_through.max(self.parent_has(self.config.origin)) =>
+                    && version.sequence() > self.uplink.sent_through().max(self.parent_has(self.config.origin)) =>
             {
                 self.take_vanished(version)?;
                 self.owe(version, file, content)?;

@@ -60,12 +60,14 @@ impl Told {
 impl<S: MetaStore> Replica<S> {
     /// Says upon what records were written whose predecessor was not sent in this session.
     pub(crate) fn state_histories(&mut self, records: &[(Chain, &Record)]) {
-        let Some(upstream) = self.upstream.as_mut() else { return };
+        if !self.uplink.is_up() {
+            return;
+        }
         let mut chains = Vec::new();
         for (before, record) in records {
             let (origin, follows) = (record.id.origin(), record.follows());
             let is_new_life = matches!(record.op, Op::Skip { .. });
-            if upstream.told.insert(origin, record.id.sequence()) != Some(follows) && follows > 0 && !is_new_life {
+            if self.uplink.note_told(record.id) != Some(follows) && follows > 0 && !is_new_life {
                 chains.push(Applied { origin, through: follows, chain: *before });
             }
         }
@@ -119,7 +121,7 @@ impl<S: MetaStore> Replica<S> {
         own: OriginId,
         applied: &[Applied],
     ) -> Result<Option<String>, StorageError> {
-        let mut fork = self.fork.noticed.clone();
+        let mut fork = self.histories.fork.noticed.clone();
         let (mut doubtful, mut unplaced) = (BTreeSet::new(), BTreeSet::new());
         for Applied { origin, through, chain } in applied {
             if *origin == own {
@@ -142,10 +144,7 @@ impl<S: MetaStore> Replica<S> {
                 unplaced.insert(*origin);
             }
         }
-        if let Some(upstream) = self.upstream.as_mut() {
-            upstream.doubtful = doubtful;
-            upstream.unplaced = unplaced;
-        }
+        self.uplink.hold_back(doubtful, unplaced);
         Ok(fork)
     }
 
@@ -153,12 +152,12 @@ impl<S: MetaStore> Replica<S> {
     /// the newest number that it has, it has of ours what lies before one of its gaps.
     pub(crate) fn note_lost_beside_fork(&mut self, ends: &[u64]) -> Result<(), StorageError> {
         let own = self.config.origin;
-        let newest = self.upstream.as_ref().map_or(0, |upstream| upstream.applied_of(own));
+        let newest = self.uplink.applied_of(own);
         let ours = ends.iter().copied().chain([newest]).filter(|number| !self.is_of_another_copy(*number));
         let has = ours.max().unwrap_or(0);
         if self.config.role == Role::Client && has < self.confirmed_applied(own)? {
-            self.fork.lost_after = Some(has);
-            self.fork.lost_before = self.lost_of_former()?;
+            self.histories.fork.lost_after = Some(has);
+            self.histories.fork.lost_before = self.lost_of_former()?;
         }
         Ok(())
     }

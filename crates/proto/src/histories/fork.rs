@@ -87,10 +87,10 @@ pub(crate) struct Fork {
 impl<S: MetaStore> Replica<S> {
     /// Our own history forked: nothing that the parent says of it is taken any more, and a new origin is asked for.
     pub(crate) fn begin_fork(&mut self, reason: String) {
-        if self.fork.noticed.is_none() {
+        if self.histories.fork.noticed.is_none() {
             tracing::warn!(reason, "the history of this store forked");
             self.outputs.push_back(Output::Forked { reason: reason.clone() });
-            self.fork.noticed = Some(reason);
+            self.histories.fork.noticed = Some(reason);
         }
         self.set_standing(UplinkState::Forked);
         self.ask_renewal();
@@ -98,7 +98,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Asks for a new origin, and again with every ping until it comes.
     pub(crate) fn ask_renewal(&mut self) {
-        if self.upstream.as_ref().is_some_and(|upstream| upstream.state == UplinkState::Forked) {
+        if self.uplink.state() == Some(UplinkState::Forked) {
             self.tell_parent(Up::Renew { of: self.config.origin, life: self.config.life });
         }
     }
@@ -109,17 +109,17 @@ impl<S: MetaStore> Replica<S> {
         (origin, admission): (OriginId, Option<Seal>),
     ) -> Result<(), StepError> {
         if of == self.config.origin && life == self.config.life {
-            if self.fork.noticed.is_none() {
+            if self.histories.fork.noticed.is_none() {
                 return Ok(());
             }
             // What is written again would be mixed with what was written before, by the same numbers.
             let is_used = origin == of || self.is_former(origin)? || self.log.origins().any(|known| known == origin);
-            if is_used && let Some(peer) = self.upstream.as_ref().map(|upstream| upstream.peer) {
+            if is_used && let Some(peer) = self.uplink.peer() {
                 return Err(StepError::Peer(peer, format!("granted origin {origin}, which is not new")));
             }
             return self.take_new_origin(origin, admission);
         }
-        if let Some(child) = self.fork.asked.remove(&(of, life)) {
+        if let Some(child) = self.histories.fork.asked.remove(&(of, life)) {
             self.children.tell(child, Down::Renewed { of, life, origin, admission });
         }
         Ok(())
@@ -133,10 +133,10 @@ impl<S: MetaStore> Replica<S> {
     pub fn adopt_origin(&mut self, now: Time, wall: WallTime, origin: OriginId) -> Result<(), GrantError> {
         self.now = self.now.max(now);
         self.wall = wall;
-        self.fork.lost_after = Some(0);
+        self.histories.fork.lost_after = Some(0);
         // Whom it does not know under this one it knows under none of those before: it would have given this one back (`admit_again`).
         let former = self.former_origins(FORMER_NAMED_MAX)?;
-        self.fork.lost_before = former.into_iter().map(|origin| (origin, 0)).collect();
+        self.histories.fork.lost_before = former.into_iter().map(|origin| (origin, 0)).collect();
         match self.take_new_origin(origin, None) {
             Ok(()) => {
                 self.ask_sync();
@@ -152,23 +152,24 @@ impl<S: MetaStore> Replica<S> {
 
     fn take_new_origin(&mut self, origin: OriginId, admission: Option<Seal>) -> Result<(), StepError> {
         let former = self.config.origin;
-        let (skips, sent_through) = (self.skips, self.sent_through);
+        let (skips, sent_through) = (self.histories.skips, self.uplink.sent_through());
         let done = self.go_on_as(origin, admission).and_then(|records| self.commit().map(|()| records));
         let records = match done {
             Ok(records) => records,
             Err(error) => {
                 self.config.origin = former;
-                (self.skips, self.sent_through) = (skips, sent_through);
+                self.histories.skips = skips;
+                self.uplink.set_sent_through(sent_through);
                 return Err(error.into());
             }
         };
         tracing::info!(%former, %origin, records, "goes on under another origin");
-        self.fork.noticed = None;
-        self.gaps = Gaps::default();
-        self.fork.went_on.insert(former, (origin, self.counters.sequence));
+        self.histories.fork.noticed = None;
+        self.histories.gaps = Gaps::default();
+        self.histories.fork.went_on.insert(former, (origin, self.counters.sequence));
         self.log.tally_anew();
-        self.fork.lost_after = None;
-        self.fork.lost_before.clear();
+        self.histories.fork.lost_after = None;
+        self.histories.fork.lost_before.clear();
         self.requests.forget_own();
         self.lose_locks_of(former);
         if records > 0 {
@@ -178,7 +179,7 @@ impl<S: MetaStore> Replica<S> {
         self.sync_wanted = true;
         self.outputs.push_back(Output::Renewed { former, origin, records });
         self.outputs.push_back(Output::InvalidateAll);
-        if let Some(peer) = self.upstream.as_ref().map(|upstream| upstream.peer) {
+        if let Some(peer) = self.uplink.peer() {
             self.disconnect(peer, format!("goes on as origin {origin}, since the history of {former} forked"));
         }
         Ok(())
@@ -194,7 +195,7 @@ impl<S: MetaStore> Replica<S> {
         let (visible, has) = (self.marks(former)?.visible, self.parent_has(former));
         let unconfirmed = own.iter().filter(|(_, item)| {
             let (sequence, is_home) = (item.id.sequence(), !item.tentative && item.id.sequence() <= visible);
-            match self.fork.lost_after {
+            match self.histories.fork.lost_after {
                 Some(after) => sequence > after || !is_home && sequence > has,
                 None => !is_home,
             }
@@ -204,8 +205,8 @@ impl<S: MetaStore> Replica<S> {
         let image = self.confirmed_origin(former)?;
         self.part(former, Vec::new())?;
         // Of what the parent had confirmed: what was to be done upon it is written again after it.
-        let mut lost_of = self.fork.lost_before.clone();
-        lost_of.extend(self.fork.lost_after.map(|after| (former, after)));
+        let mut lost_of = self.histories.fork.lost_before.clone();
+        lost_of.extend(self.histories.fork.lost_after.map(|after| (former, after)));
         let lost = if self.config.role == Role::Client { self.find_own_lost(&lost_of)? } else { Lost::default() };
         for (position, _) in own {
             self.overlay.delete_raw(number_key(table::LOG, position));
@@ -214,9 +215,9 @@ impl<S: MetaStore> Replica<S> {
         self.change_origin(origin)?;
         self.keep_admission(admission);
         let last = std::mem::take(&mut self.counters.sequence);
-        self.fork.told_by = self.counters.resume.take().map(|known| known.stamp);
-        self.skips = false;
-        self.sent_through = 0;
+        self.histories.fork.told_by = self.counters.resume.take().map(|known| known.stamp);
+        self.histories.skips = false;
+        self.uplink.set_sent_through(0);
         if let Some(image) = image {
             let renewed = Origin::admitted(image.admitted, image.node, image.label.clone()).limited(image.limits);
             self.put_image(Key::Origin(origin), Some(Image::Origin(renewed.into())))?;
@@ -224,14 +225,14 @@ impl<S: MetaStore> Replica<S> {
         for (origin, after) in &lost_of {
             self.note_lost_after(*origin, (*after, u64::MAX));
         }
-        if self.fork.lost_after.is_none() {
+        if self.histories.fork.lost_after.is_none() {
             // What we saw of it at a station that wrote it again, too, comes from nobody by this name.
             self.note_lost_after(former, (visible, last));
         }
         self.take_out_lost(&lost, &entries)?;
         let lost = lost.without(&entries);
         let written = self.write_lost(lost)? + self.write_again(entries)?;
-        if self.fork.lost_after.is_some() {
+        if self.histories.fork.lost_after.is_some() {
             for (origin, after) in lost_of {
                 self.take_over_lost(origin, after)?;
             }
@@ -247,9 +248,9 @@ impl<S: MetaStore> Replica<S> {
 
     /// Takes a cut of the parent over, and takes out of the view all that is tentative of an origin.
     fn part(&mut self, origin: OriginId, cut: Vec<KeyImage>) -> Result<(), StorageError> {
-        self.fork.parted.insert(origin);
+        self.histories.fork.parted.insert(origin);
         let taken = self.take_cut(cut);
-        self.fork.parted.remove(&origin);
+        self.histories.fork.parted.remove(&origin);
         taken
     }
 
@@ -280,7 +281,7 @@ impl<S: MetaStore> Replica<S> {
                 self.note_content(&record, &effect, source)?;
             } else if is_gone && self.config.role == Role::Client {
                 self.note_gone_again(&record)?;
-            } else if self.config.role == Role::Client && self.fork.lost_after.is_some() {
+            } else if self.config.role == Role::Client && self.histories.fork.lost_after.is_some() {
                 // The home had them, and lost them.
                 self.look_for_own(&record)?;
             }
@@ -324,19 +325,19 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn note_renamed(&mut self, former: RecordId, again: Again) {
         self.overlay.put_raw(record_key(RENAMED, former), pack(&again));
         let Again { record: id, stored_into } = again;
-        self.fork.renamed.insert(former, id);
-        self.fork.renames_waiting = true;
-        self.fork.stored_into.extend(stored_into.map(|file| (id, file)));
-        if self.fork.stored_into.len() > RENAMED_MAX {
-            self.fork.stored_into.pop_first();
+        self.histories.fork.renamed.insert(former, id);
+        self.histories.fork.renames_waiting = true;
+        self.histories.fork.stored_into.extend(stored_into.map(|file| (id, file)));
+        if self.histories.fork.stored_into.len() > RENAMED_MAX {
+            self.histories.fork.stored_into.pop_first();
         }
         // What a record became last is what it holds.
-        self.fork.stands_for.insert(id, former);
-        if self.fork.stands_for.len() > RENAMED_MAX {
-            self.fork.stands_for.pop_first();
+        self.histories.fork.stands_for.insert(id, former);
+        if self.histories.fork.stands_for.len() > RENAMED_MAX {
+            self.histories.fork.stands_for.pop_first();
         }
-        while self.fork.renamed.len() > RENAMED_MAX {
-            if let Some((oldest, _)) = self.fork.renamed.pop_first() {
+        while self.histories.fork.renamed.len() > RENAMED_MAX {
+            if let Some((oldest, _)) = self.histories.fork.renamed.pop_first() {
                 self.overlay.delete_raw(record_key(RENAMED, oldest));
             }
         }
@@ -370,13 +371,13 @@ impl<S: MetaStore> Replica<S> {
         cut: Vec<KeyImage>,
         parted: Vec<(OriginId, Vec<LogEntry>)>,
     ) -> Result<(), StorageError> {
-        self.fork.parted.extend(parted.iter().map(|(origin, _)| *origin));
+        self.histories.fork.parted.extend(parted.iter().map(|(origin, _)| *origin));
         let taken = self.take_cut(cut);
-        self.fork.parted.clear();
+        self.histories.fork.parted.clear();
         taken?;
         if self.counters.rescues && self.counters.reset.is_some() {
             // What was lost is made again first: it may be what these records are about.
-            self.fork.unwritten.extend(parted);
+            self.histories.fork.unwritten.extend(parted);
             return Ok(());
         }
         self.write_parted(parted)
@@ -385,15 +386,15 @@ impl<S: MetaStore> Replica<S> {
     /// What we or our children wrote and the home, that was put back, would not take or not understand: under an origin that it
     /// does not know any more, or about what it lost. `stale`: what it does not name.
     pub(crate) fn take_orphans(&mut self, stale: &[Key]) -> Result<(), StorageError> {
-        let named = std::mem::take(&mut self.fork.named);
-        let touched = std::mem::take(&mut self.fork.touched);
+        let named = std::mem::take(&mut self.histories.fork.named);
+        let touched = std::mem::take(&mut self.histories.fork.touched);
         let mut lost = BTreeSet::new();
         for key in stale {
             if self.shadow(key)?.is_some_and(|shadow| shadow.image.is_some()) {
                 lost.insert(key);
             }
         }
-        let done: BTreeSet<OriginId> = self.fork.unwritten.iter().map(|(origin, _)| *origin).collect();
+        let done: BTreeSet<OriginId> = self.histories.fork.unwritten.iter().map(|(origin, _)| *origin).collect();
         let tentative = self.log.from(0).filter(|(_, item)| item.tentative && !done.contains(&item.id.origin()));
         let tentative: Vec<(u64, OriginId)> = tentative.map(|(position, item)| (position, item.id.origin())).collect();
         let mut entries: BTreeMap<OriginId, Vec<LogEntry>> = BTreeMap::new();
@@ -404,7 +405,7 @@ impl<S: MetaStore> Replica<S> {
                 continue;
             }
             let entry = self.log_entry(position)?;
-            let is_about_lost = |key: &Key| lost.contains(key) || self.fork.lost.is_about(key);
+            let is_about_lost = |key: &Key| lost.contains(key) || self.histories.fork.lost.is_about(key);
             // Replayed upon what the home shows it may have met a conflict, and touched something else.
             let before = touched.get(&entry.record.id).into_iter().flatten();
             let is_about_lost = before.chain(entry.touched.iter().map(|(key, _)| key)).any(is_about_lost);
@@ -420,20 +421,23 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         // Our own new records begin behind those that nobody will have.
-        self.skips |= parted.iter().any(|(origin, _)| *origin == self.config.origin);
+        self.histories.skips |= parted.iter().any(|(origin, _)| *origin == self.config.origin);
         self.take_parted(gone, parted)
     }
 
     /// Before the home's state is taken over: what tentative records touch as it was.
     pub(crate) fn note_touched(&mut self) -> Result<(), StorageError> {
-        if !self.counters.rescues || !self.fork.touched.is_empty() {
+        if !self.counters.rescues || !self.histories.fork.touched.is_empty() {
             return Ok(());
         }
         let tentative = self.log.from(0).filter(|(_, item)| item.tentative);
         let positions: Vec<u64> = tentative.map(|(position, _)| position).collect();
         for position in positions {
             let entry = self.log_entry(position)?;
-            self.fork.touched.insert(entry.record.id, entry.touched.into_iter().map(|(key, _)| key).collect());
+            self.histories
+                .fork
+                .touched
+                .insert(entry.record.id, entry.touched.into_iter().map(|(key, _)| key).collect());
         }
         Ok(())
     }
@@ -475,10 +479,10 @@ impl<S: MetaStore> Replica<S> {
                 // It asks again.
                 return Ok(());
             }
-            if self.fork.asked.len() >= ASKED_MAX {
-                self.fork.asked.pop_first();
+            if self.histories.fork.asked.len() >= ASKED_MAX {
+                self.histories.fork.asked.pop_first();
             }
-            self.fork.asked.insert((of, life), child);
+            self.histories.fork.asked.insert((of, life), child);
             self.tell_parent(Up::Renew { of, life });
             return Ok(());
         }

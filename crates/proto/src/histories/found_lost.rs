@@ -53,8 +53,8 @@ impl Found {
 impl<S: MetaStore> Replica<S> {
     /// Part of a takeover goes into the store: with it what was found in it.
     pub(crate) fn keep_found(&mut self) {
-        for (kind, file) in self.fork.lost.unkept.clone() {
-            if let Some(found) = Found::of(&self.fork.lost, kind, file) {
+        for (kind, file) in self.histories.fork.lost.unkept.clone() {
+            if let Some(found) = Found::of(&self.histories.fork.lost, kind, file) {
                 self.overlay.put_raw(found_key(kind, file), pack(&found));
                 self.staged.found.push((kind, file));
             }
@@ -77,7 +77,7 @@ impl<S: MetaStore> Replica<S> {
             }
         }
         lost.unkept.clear();
-        self.fork.lost = lost;
+        self.histories.fork.lost = lost;
         Ok(())
     }
 

@@ -46,8 +46,8 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn note_gap(&mut self, gap: Gap) {
         let origin = self.config.origin;
         self.overlay.put_raw(gap_key(origin, gap.0), pack(&gap.1));
-        let excess = (self.gaps.0.len() + 1).saturating_sub(GAPS_MAX);
-        let oldest: Vec<u64> = self.gaps.0.keys().take(excess).copied().collect();
+        let excess = (self.histories.gaps.0.len() + 1).saturating_sub(GAPS_MAX);
+        let oldest: Vec<u64> = self.histories.gaps.0.keys().take(excess).copied().collect();
         for after in oldest {
             self.overlay.delete_raw(gap_key(origin, after));
         }
@@ -62,14 +62,14 @@ impl<S: MetaStore> Replica<S> {
             gaps.insert((after.unwrap_or_default(), unpack(value)?));
             Ok(())
         })?;
-        self.gaps = gaps;
+        self.histories.gaps = gaps;
         Ok(())
     }
 
     /// Whether a number of our own is none that this store gave, be it in a life of which a crash took the end.
     pub(crate) fn is_of_another_copy(&self, sequence: u64) -> bool {
         let lost = |after: u64| sequence <= after.saturating_add(AHEAD_MAX);
-        sequence > self.own_limit() || self.gaps.around(sequence).is_some_and(|(after, _)| !lost(after))
+        sequence > self.own_limit() || self.histories.gaps.around(sequence).is_some_and(|(after, _)| !lost(after))
     }
 
     /// Whether this store has a record, or had it until it was confirmed: what it lost in a crash, or another copy of it
@@ -78,6 +78,6 @@ impl<S: MetaStore> Replica<S> {
         self.config.role == Role::Client
             && record.origin() == self.config.origin
             && record.sequence() <= self.counters.sequence
-            && self.gaps.around(record.sequence()).is_none()
+            && self.histories.gaps.around(record.sequence()).is_none()
     }
 }

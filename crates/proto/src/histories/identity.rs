@@ -37,7 +37,7 @@ impl<S: MetaStore> Replica<S> {
         let Some(bytes) = self.store.get(IDENTITY)? else {
             self.overlay.put_raw(IDENTITY.to_vec(), pack(&mine));
             // What is empty may be a copy, too: of a machine that had joined and not written yet.
-            self.skips = self.config.role == Role::Client && self.config.life != Life::NONE;
+            self.histories.skips = self.config.role == Role::Client && self.config.life != Life::NONE;
             // Not with the first input: it may come to nothing.
             self.commit()?;
             return Ok(false);
@@ -51,9 +51,9 @@ impl<S: MetaStore> Replica<S> {
         }
         // The store knows best: it took a new origin when the history of the former one had forked.
         self.config.origin = theirs.origin;
-        self.fork.has_former = !theirs.former.is_empty();
-        self.reopened = true;
-        self.skips = self.config.role == Role::Client;
+        self.histories.fork.has_former = !theirs.former.is_empty();
+        self.histories.reopened = true;
+        self.histories.skips = self.config.role == Role::Client;
         Ok(succeeds)
     }
 
@@ -92,7 +92,7 @@ impl<S: MetaStore> Replica<S> {
         identity.origin = origin;
         self.overlay.put_raw(IDENTITY.to_vec(), pack(&identity));
         self.config.origin = origin;
-        self.fork.has_former = true;
+        self.histories.fork.has_former = true;
         Ok(())
     }
 }

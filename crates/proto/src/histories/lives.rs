@@ -100,7 +100,7 @@ impl<S: MetaStore> Replica<S> {
             self.overlay.delete_raw(life_key(old));
         }
         let is_cut = rows.first().is_some_and(|(number, _)| *number > 0);
-        self.lives = Lives {
+        self.histories.lives = Lives {
             opened: rows.into_iter().map(|(_, opened)| opened).collect(),
             is_cut,
             present: Some((number, opened)),
@@ -109,7 +109,7 @@ impl<S: MetaStore> Replica<S> {
         };
         match self.commit() {
             // A full disk is opened all the same: the row is tried again before any child is welcomed.
-            Err(StorageError::NoSpace) if self.reopened => {
+            Err(StorageError::NoSpace) if self.histories.reopened => {
                 self.abandon();
                 Ok(())
             }
@@ -119,7 +119,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Before a child hears of this life it must be written down.
     pub(crate) fn write_life(&mut self) -> Result<(), StorageError> {
-        let Some((number, opened)) = self.lives.present else { return Ok(()) };
+        let Some((number, opened)) = self.histories.lives.present else { return Ok(()) };
         let key = life_key(number);
         if self.tx().get_raw(&key)?.is_none() {
             self.overlay.put_raw(key, pack(&(opened.life, opened.at)));
@@ -129,7 +129,9 @@ impl<S: MetaStore> Replica<S> {
 
     /// The home went back, and so did we: what children know may be of what was lost. They begin anew, and are told so.
     pub(crate) fn begin_after_loss(&mut self) {
-        let Some((number, _)) = self.lives.present.filter(|_| self.config.role == Role::Station) else { return };
+        let Some((number, _)) = self.histories.lives.present.filter(|_| self.config.role == Role::Station) else {
+            return;
+        };
         // Each opening draws its life, and this one is as good as another opening.
         let mut bytes = self.config.life.0.to_be_bytes().to_vec();
         bytes.extend(self.counters.change.0.to_be_bytes());
@@ -139,21 +141,21 @@ impl<S: MetaStore> Replica<S> {
         // From the first row on, so that no life counts as forgotten: what is not known here is lost.
         self.overlay.put_raw(life_key(0), pack(&(opened.life, opened.at)));
         self.config.life = opened.life;
-        self.lives.opened = vec![opened];
-        self.lives.is_cut = false;
-        self.lives.lost_at = Some(self.now);
-        self.lives.present = Some((0, opened));
-        self.ends_children = true;
+        self.histories.lives.opened = vec![opened];
+        self.histories.lives.is_cut = false;
+        self.histories.lives.lost_at = Some(self.now);
+        self.histories.lives.present = Some((0, opened));
+        self.children.ends_all = true;
     }
 
     /// Whether a child that comes from another server may have seen there what is lost here, and would wait for it. After so
     /// long nobody waits any more.
     pub(crate) fn has_lost_lately(&self) -> bool {
-        self.lives.lost_at.is_some_and(|at| self.now < at + self.config.seen_kept)
+        self.histories.lives.lost_at.is_some_and(|at| self.now < at + self.config.seen_kept)
     }
 
     pub(crate) fn end_children(&mut self) {
-        if std::mem::take(&mut self.ends_children) {
+        if std::mem::take(&mut self.children.ends_all) {
             let children = self.children.by_origin.values();
             let peers: Vec<_> = children.filter_map(|child| child.peer).collect();
             for peer in peers {
@@ -176,7 +178,7 @@ impl<S: MetaStore> Replica<S> {
         let current = self.counters.change;
         if resume.stamp.origin != stamp.origin {
             // A station has no other parent than the home: this one took the place of the one that it knew.
-            let is_of_former = is_station && self.succession.is_some();
+            let is_of_former = is_station && self.histories.succession.is_some();
             return if is_of_former { Cursor::Former } else { Cursor::Foreign };
         }
         if resume.stamp.born != stamp.born {
@@ -186,7 +188,7 @@ impl<S: MetaStore> Replica<S> {
         if stamp.life == Life::NONE || resume.stamp.life == Life::NONE {
             return if resume.cursor <= current { Cursor::Ours } else { Cursor::Foreign };
         }
-        self.lives.place(resume, current.0)
+        self.histories.lives.place(resume, current.0)
     }
 }
 

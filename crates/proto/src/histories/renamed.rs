@@ -143,15 +143,15 @@ impl<S: MetaStore> Replica<S> {
             stored_into.extend(file.map(|file| (record, file)));
             Ok(())
         })?;
-        (self.fork.renamed, self.fork.stored_into) = (renamed, stored_into);
+        (self.histories.fork.renamed, self.histories.fork.stored_into) = (renamed, stored_into);
         Ok(())
     }
 
     /// Which former name each record stands for, after a restart. Of those that became one it is the last: they were of one origin, in
     /// order.
     pub(crate) fn read_stands_for(&mut self) {
-        let renamed = self.fork.renamed.iter().map(|(former, now)| (*now, *former));
-        self.fork.stands_for = renamed.collect();
+        let renamed = self.histories.fork.renamed.iter().map(|(former, now)| (*now, *former));
+        self.histories.fork.stands_for = renamed.collect();
     }
 
     /// A request of our own user in the names of now.
@@ -165,7 +165,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Records were written again: what waits names what it is about as it is called since.
     pub(crate) fn call_waiting_by_new_names(&mut self) {
-        if std::mem::take(&mut self.fork.renames_waiting) {
+        if std::mem::take(&mut self.histories.fork.renames_waiting) {
             let mut requests = std::mem::take(&mut self.requests);
             for request in requests.waiting_requests() {
                 *request = self.as_called_now(request.clone());
@@ -192,14 +192,14 @@ impl<S: MetaStore> Replica<S> {
     /// written again before is named by its newer name in all that it has since, and the former one is then that of what another copy
     /// of its store wrote.
     pub(crate) fn written_now(&self, former: RecordId) -> Option<RecordId> {
-        self.fork.renamed.get(&former).copied().filter(|now| now.origin() == self.config.origin)
+        self.histories.fork.renamed.get(&former).copied().filter(|now| now.origin() == self.config.origin)
     }
 
     /// What a version is called that was written again as a record. One that was written over, and became one record with the one
     /// that took its place, has no name any more: whoever builds upon it has not seen what that record holds. The former name
     /// may be that of what another copy of this store wrote, so it is told by the one that no content ever had.
     fn version_of(&self, now: RecordId, former: RecordId) -> RecordId {
-        let stands = self.fork.stands_for.get(&now).is_none_or(|last| *last == former);
+        let stands = self.histories.fork.stands_for.get(&now).is_none_or(|last| *last == former);
         if stands { now } else { RecordId::GENESIS }
     }
 
@@ -209,14 +209,14 @@ impl<S: MetaStore> Replica<S> {
     fn shows_namesake(&self, file: FileId, former: RecordId, now: RecordId) -> bool {
         let meant = |file| self.file_meant(file).ok();
         let is_shown = || self.inode_meant(file).ok().flatten().is_some_and(|inode| inode.version == former);
-        let has_met = self.fork.stored_into.get(&now).is_some_and(|stored| meant(*stored) == meant(file));
+        let has_met = self.histories.fork.stored_into.get(&now).is_some_and(|stored| meant(*stored) == meant(file));
         !has_met && is_shown()
     }
 
     /// What a record that a request names is called now. What another copy of this store sent under the former name is in the tree by
     /// that name, and is what a user sees there.
     pub(crate) fn called_now(&self, former: RecordId) -> Option<RecordId> {
-        let now = self.fork.renamed.get(&former)?;
+        let now = self.histories.fork.renamed.get(&former)?;
         let there = self.inode(FileId::made_by(former)).ok().flatten();
         there.is_none_or(|inode| inode.is_removed()).then_some(*now)
     }

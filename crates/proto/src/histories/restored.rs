@@ -137,7 +137,7 @@ impl Lost {
 impl<S: MetaStore> Replica<S> {
     /// Says, once in a life, that a child knows more of us than we do.
     pub(crate) fn note_went_back(&mut self, child: OriginId) {
-        if !std::mem::replace(&mut self.lives.went_back, true) {
+        if !std::mem::replace(&mut self.histories.lives.went_back, true) {
             tracing::warn!(%child, "this store was put back to an older copy: a child knows more than it");
             self.staged.outputs.push(Output::WentBack { child });
             self.tell_who_came_before();
@@ -167,7 +167,7 @@ impl<S: MetaStore> Replica<S> {
                         _ if self.was_known(file.maker())? && self.was_known(now.version)? && !now.is_removed() => {
                             let stale = now.is_crowded().then(Vec::new);
                             let moved = Moved { to: Vec::new(), stale, by: Vec::new(), user: now.uid };
-                            self.fork.lost.add_moved(*file, moved);
+                            self.histories.fork.lost.add_moved(*file, moved);
                         }
                         _ => {}
                     }
@@ -175,7 +175,7 @@ impl<S: MetaStore> Replica<S> {
                 (Key::Entry(parent, name), Some(Image::Entry(entry))) => {
                     let was_known = self.was_known(entry.version)?;
                     if !was_known {
-                        self.fork.lost.add_placed_since(entry.file);
+                        self.histories.fork.lost.add_placed_since(entry.file);
                     }
                     self.note_name(&Place { parent: *parent, name: name.clone() }, Some((entry.file, was_known)))?;
                 }
@@ -196,12 +196,12 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         if let Some(before) = before {
-            let renamed = self.fork.lost.names.entry(before.file).or_default();
+            let renamed = self.histories.fork.lost.names.entry(before.file).or_default();
             renamed.lost.push((place.clone(), before.version));
         }
         // What was put there since stays.
         if let Some((now, true)) = now {
-            self.fork.lost.names.entry(now).or_default().again.push(place.clone());
+            self.histories.fork.lost.names.entry(now).or_default().again.push(place.clone());
         }
         Ok(())
     }
@@ -231,21 +231,21 @@ impl<S: MetaStore> Replica<S> {
         let is_moved = before.places != now.places || before.unlisted != now.unlisted;
         if is_moved && !now.is_removed() && (knew_version || !before.is_removed()) {
             let moved = self.moved(now, &before)?;
-            self.fork.lost.add_moved(file, moved);
+            self.histories.fork.lost.add_moved(file, moved);
         }
         if before.is_removed() {
             return Ok(());
         }
         let is_changed = before.attr_version != now.attr_version || before.xattrs != now.xattrs;
         if is_changed && knew_attributes && !now.is_removed() {
-            self.fork.lost.add_changed(file, now.attr_version, before.clone());
+            self.histories.fork.lost.add_changed(file, now.attr_version, before.clone());
         }
         if before.kind == Kind::File && before.content != now.content {
             // A version that we never heard of was made since: then ours goes beside it.
             // So is what was a copy beside this file here, and is its content there: the parent got them in another order.
             let had_seen = knew_version && !now.is_removed() && !self.was_copy(file, now.version)?;
             let upon = if had_seen { now.version } else { before.version };
-            self.fork.lost.add_older(file, upon, before);
+            self.histories.fork.lost.add_older(file, upon, before);
         }
         Ok(())
     }
@@ -361,7 +361,7 @@ impl<S: MetaStore> Replica<S> {
             && let Some(inode) = wayfs_tree::inode(&self.tx(), *file)?
         {
             let names = wayfs_tree::names_of(&self.tx(), *file, &inode)?;
-            self.fork.lost.add_gone(*file, inode, names);
+            self.histories.fork.lost.add_gone(*file, inode, names);
         }
         if self.counters.rescues
             && let Key::Entry(parent, name) = key
@@ -376,8 +376,8 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn lost_of_former(&mut self) -> Result<BTreeMap<OriginId, u64>, StorageError> {
         let mut lost = BTreeMap::new();
         for origin in self.former_origins(FORMER_NAMED_MAX)? {
-            let has = self.upstream.as_ref().map_or(0, |upstream| upstream.applied_of(origin));
-            let left = self.lost_after.get(&origin).map_or(u64::MAX, |(after, _)| *after);
+            let has = self.uplink.applied_of(origin);
+            let left = self.uplink.lost_after(origin);
             let had = left.min(self.confirmed_applied(origin)?);
             if has < had {
                 lost.insert(origin, has);

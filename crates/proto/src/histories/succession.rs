@@ -71,11 +71,11 @@ impl<S: MetaStore> Replica<S> {
 
     /// Whose place this home took; `None`: it made the volume, or is no home.
     pub fn succession(&self) -> Option<Succession> {
-        self.succession
+        self.histories.succession
     }
 
     pub(crate) fn read_succession(&mut self) -> Result<(), StorageError> {
-        self.succession = self.store.get(SUCCESSION)?.map(|bytes| unpack(&bytes)).transpose()?;
+        self.histories.succession = self.store.get(SUCCESSION)?.map(|bytes| unpack(&bytes)).transpose()?;
         Ok(())
     }
 

@@ -38,16 +38,13 @@ impl<S: MetaStore> Replica<S> {
 
     fn go_back(&mut self, origin: OriginId, through: u64) -> Result<Option<u64>, StorageError> {
         let Some(before) = self.lower_stable(origin, through)? else { return Ok(None) };
-        if let Some(upstream) = self.upstream.as_mut().filter(|_| origin == self.config.origin) {
-            // Who waits for it asks again.
-            upstream.asked_stable = 0;
-        }
         if origin == self.config.origin {
+            self.uplink.forget_asked_stable();
             self.note_recount();
         }
         if self.config.role == Role::Station {
             // Clients that come are told that something was lost, and forget, too.
-            self.lives.lost_at = Some(self.now);
+            self.histories.lives.lost_at = Some(self.now);
             self.handle_want(origin, before)?;
         }
         Ok(Some(before))
@@ -56,11 +53,10 @@ impl<S: MetaStore> Replica<S> {
     /// Whether what the parent tells to be stable counts where it is less than is known: the home knows, and whoever told more
     /// before. Another station may not have heard yet how far a client that comes to it is.
     pub(crate) fn may_go_back(&mut self, is_own: bool) -> bool {
-        let Some(upstream) = self.upstream.as_mut() else { return false };
         match self.config.role {
             Role::Home => false,
-            Role::Station => true,
-            Role::Client => is_own && std::mem::replace(&mut upstream.told_stable, true),
+            Role::Station => self.uplink.is_up(),
+            Role::Client => is_own && self.uplink.note_told_stable() == Some(true),
         }
     }
 }

@@ -24,7 +24,7 @@ impl<S: MetaStore> Replica<S> {
         let keys: Vec<Key> = if is_noted { cut.iter().map(|pair| pair.key.clone()).collect() } else { Vec::new() };
         self.take_images(cut)?;
         for key in keys {
-            self.fork.unnamed.remove(&key);
+            self.histories.fork.unnamed.remove(&key);
             self.renew_key(key)?;
         }
         Ok(())
@@ -43,14 +43,14 @@ impl<S: MetaStore> Replica<S> {
     /// What had a shadow row is put back, and the cut does not name it. `number`: when the home vouched for it.
     pub(crate) fn note_unnamed(&mut self, key: &Key, number: u64) {
         if self.counters.reset.is_some_and(|reset| number <= reset.0) {
-            self.fork.unnamed.insert(key.clone());
+            self.histories.fork.unnamed.insert(key.clone());
         }
     }
 
     /// What the home did not name while it told its whole state, and what has a shadow row of that.
     fn stale_keys(&mut self) -> Result<(Vec<Key>, Vec<Key>), StorageError> {
         let Some(reset) = self.counters.reset else { return Ok((Vec::new(), Vec::new())) };
-        let mut unnamed = std::mem::take(&mut self.fork.unnamed);
+        let mut unnamed = std::mem::take(&mut self.histories.fork.unnamed);
         let mut old = Vec::new();
         self.each(&number_key(table::CHANGE, 0), &number_key(table::CHANGE, reset.0 + 1), |_, value| {
             let mut key = vec![table::VIEW];
@@ -118,12 +118,12 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn write_what_is_lost(&mut self) -> Result<(), StorageError> {
-        let lost = std::mem::take(&mut self.fork.lost);
+        let lost = std::mem::take(&mut self.histories.fork.lost);
         let lost = self.without_known(lost)?;
         let written_over = self.find_written_over(&lost)?;
         let mut records = if lost.is_empty() { 0 } else { self.write_lost(lost)? };
         records += self.write_over_again(written_over)?;
-        let unwritten = std::mem::take(&mut self.fork.unwritten);
+        let unwritten = std::mem::take(&mut self.histories.fork.unwritten);
         self.write_parted(unwritten)?;
         self.forget_found()?;
         self.take_over_forgotten()?;

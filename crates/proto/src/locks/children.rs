@@ -35,7 +35,7 @@ impl<S: MetaStore> Replica<S> {
                 if self.delegate_locks(child, ask, &request) {
                     return;
                 }
-                let verdict = self.locks.lock(Asker::Child(child, ask), holder, request);
+                let verdict = self.locks.table.lock(Asker::Child(child, ask), holder, request);
                 self.tell_child_verdict(child, ask, &request, verdict);
             }
             Up::KeepLock { ask, request } => self.handle_child_keeps(child, ask, request),
@@ -82,11 +82,11 @@ impl<S: MetaStore> Replica<S> {
             return self.keep_relayed(child, ask, request);
         }
         self.note_brings_locks(child);
-        if self.comes_too_late(holder, &request) || self.left_locks.was_given(child, &request) {
+        if self.comes_too_late(holder, &request) || self.locks.left.was_given(child, &request) {
             return self.children.tell(child, Down::LockAnswer { ask, verdict: LockVerdict::Refused });
         }
         self.suppose_left(holder, &request);
-        let verdict = self.locks.keep(Asker::Child(child, ask), holder, request);
+        let verdict = self.locks.table.keep(Asker::Child(child, ask), holder, request);
         self.tell_child_verdict(child, ask, &request, verdict);
     }
 
@@ -95,7 +95,7 @@ impl<S: MetaStore> Replica<S> {
         let verdict = match verdict {
             Verdict::Granted => {
                 self.children.grant(child, ask, self.counters.change.0);
-                let granted = self.locks.wake_beside(request);
+                let granted = self.locks.table.wake_beside(request);
                 return self.tell_granted(granted);
             }
             Verdict::Refused => LockVerdict::Refused,
@@ -111,10 +111,10 @@ impl<S: MetaStore> Replica<S> {
             return self.relay_test(child, ask, request);
         }
         let holder = Holder { origin: child, owner: request.owner };
-        if let Some(verdict) = self.locks.defers_test(Asker::Child(child, ask), holder, request) {
+        if let Some(verdict) = self.locks.table.defers_test(Asker::Child(child, ask), holder, request) {
             return self.tell_child_verdict(child, ask, &request, verdict);
         }
-        let held = self.locks.test(holder, &request);
+        let held = self.locks.table.test(holder, &request);
         self.tell_child_tested(child, ask, held);
     }
 
@@ -132,8 +132,8 @@ impl<S: MetaStore> Replica<S> {
         range: LockRange,
     ) {
         let holder = Holder { origin: child, owner };
-        let held = self.locks.held_in(holder, file, family, range);
-        let granted = self.locks.unlock(holder, file, family, range);
+        let held = self.locks.table.held_in(holder, file, family, range);
+        let granted = self.locks.table.unlock(holder, file, family, range);
         self.tell_granted(granted);
         self.relay_unlock((file, family), holder, range, &held);
     }
@@ -146,13 +146,13 @@ impl<S: MetaStore> Replica<S> {
         let is_believed = if is_claim {
             self.now < self.opened + self.config.lease
         } else {
-            self.children.lock_grace.waits_for(holder.origin)
+            self.locks.grace.waits_for(holder.origin)
         };
-        is_decided_here && !is_believed && !self.locks.has_kept(holder, request)
+        is_decided_here && !is_believed && !self.locks.table.has_kept(holder, request)
     }
 
     fn handle_child_lock_cancel(&mut self, child: OriginId, ask: AskId) {
-        let granted = self.locks.give_up(Asker::Child(child, ask));
+        let granted = self.locks.table.give_up(Asker::Child(child, ask));
         self.tell_granted(granted);
         // If it was granted in the meantime, that answer is on its way and comes first; or it waits until the child has seen what
         // was done before, and is the answer then.
@@ -165,23 +165,23 @@ impl<S: MetaStore> Replica<S> {
     /// A child's session is over: it keeps its locks for a lease, and waits for none.
     pub(crate) fn locks_child_away(&mut self, child: OriginId) {
         self.end_lock_delegations(child);
-        if !self.locks.is_empty() {
-            let granted = self.locks.forget_waiting(child);
+        if !self.locks.table.is_empty() {
+            let granted = self.locks.table.forget_waiting(child);
             self.tell_granted(granted);
         }
     }
 
     /// A child's new session: its locks stay for it to reclaim.
     pub(crate) fn locks_child_returns(&mut self, child: OriginId) {
-        self.locks.note_returned(child);
-        self.locks.mark_stale(child);
+        self.locks.table.note_returned(child);
+        self.locks.table.mark_stale(child);
         self.abandon_relays(child);
     }
 
     /// A station's lease is over.
     pub(crate) fn locks_release_child(&mut self, child: OriginId) {
-        if !self.locks.is_empty() {
-            let granted = self.locks.release_all(child, Which::All);
+        if !self.locks.table.is_empty() {
+            let granted = self.locks.table.release_all(child, Which::All);
             self.tell_granted(granted);
         }
         self.abandon_relays(child);

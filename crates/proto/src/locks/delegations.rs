@@ -90,11 +90,11 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn delegations(&self) -> Option<&LockDelegations> {
-        self.upstream.as_ref().map(|upstream| &upstream.lock_delegations)
+        self.locks.session.as_ref().map(|session| &session.delegations)
     }
 
     fn delegations_mut(&mut self) -> Option<&mut LockDelegations> {
-        self.upstream.as_mut().map(|upstream| &mut upstream.lock_delegations)
+        self.locks.session.as_mut().map(|session| &mut session.delegations)
     }
 
     /// Decides about a lock. `None`: the parent is to be asked, and has the file back.
@@ -104,7 +104,7 @@ impl<S: MetaStore> Replica<S> {
         }
         let holder = self.own_holder(request.owner);
         let at_once = LockRequest { wait: false, ..request };
-        match self.locks.lock(Asker::Own(id), holder, at_once) {
+        match self.locks.table.lock(Asker::Own(id), holder, at_once) {
             Verdict::Granted => {
                 self.return_if_many(request.file, request.family);
                 Some(Ok(Answer::Done))
@@ -123,14 +123,14 @@ impl<S: MetaStore> Replica<S> {
         if !self.uses_delegated(request) {
             return None;
         }
-        Some(Ok(Answer::Lock(self.locks.test(self.own_holder(request.owner), request))))
+        Some(Ok(Answer::Lock(self.locks.table.test(self.own_holder(request.owner), request))))
     }
 
     /// Whether we decide about this. What has become the home's to give we do not, and nothing when the parent may have taken us for
     /// gone: it answered nothing for a lease.
     fn uses_delegated(&mut self, request: &LockRequest) -> bool {
         let (file, family, now) = (request.file, request.family, self.now);
-        let is_heard = self.upstream.as_ref().is_some_and(|upstream| now < upstream.lease_until);
+        let is_heard = self.uplink.lease_until().is_some_and(|until| now < until);
         if !is_heard || !self.is_delegated(file, family) {
             return false;
         }
@@ -152,7 +152,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn own_locks_in(&self, file: FileId, family: LockFamily) -> Vec<LockRequest> {
-        self.locks.held_in_file(self.config.origin, file, family)
+        self.locks.table.held_in_file(self.config.origin, file, family)
     }
 
     /// The parent decides again: it is told what our programs have, behind what they did.
@@ -241,7 +241,7 @@ impl<S: MetaStore> Replica<S> {
         if !may_be || self.is_the_homes(request.file).unwrap_or(true) {
             return false;
         }
-        let Some(serial) = self.locks.delegate(child, request, most) else { return false };
+        let Some(serial) = self.locks.table.delegate(child, request, most) else { return false };
         self.children.delegate(child, ask, serial, self.counters.change.0);
         true
     }
@@ -254,14 +254,14 @@ impl<S: MetaStore> Replica<S> {
 
     /// A client returned a file. What is not delegated to it any more changes nothing.
     pub(crate) fn handle_locks_returned(&mut self, recall: Recall, held: &[LockRequest]) {
-        let granted = self.locks.take_back(recall, held);
+        let granted = self.locks.table.take_back(recall, held);
         self.tell_granted(granted);
     }
 
     /// A client's session is over.
     pub(crate) fn end_lock_delegations(&mut self, child: OriginId) {
         if self.config.role != Role::Client {
-            self.locks.end_delegations(child);
+            self.locks.table.end_delegations(child);
         }
     }
 }

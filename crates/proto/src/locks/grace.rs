@@ -94,9 +94,9 @@ impl<S: MetaStore> Replica<S> {
         })?;
         grace.await_all(now, lease);
         if !grace.awaited.is_empty() {
-            self.locks.pause();
+            self.locks.table.pause();
         }
-        self.children.lock_grace = grace;
+        self.locks.grace = grace;
         Ok(())
     }
 
@@ -110,10 +110,9 @@ impl<S: MetaStore> Replica<S> {
         let is_station = self.children.by_origin.get(&child).is_some_and(|row| row.is_station);
         let lives = self.children.lives.get(&child).filter(|_| is_station);
         let row = HolderRow { is_station, life: lives.map_or(Life::NONE, |lives| lives.current) };
-        let known = self.children.lock_grace.rows.get(&child);
+        let known = self.locks.grace.rows.get(&child);
         // What it had in a former life its clients may come for yet.
-        let speaks_for_all =
-            !self.children.lock_grace.waits_for(child) && !self.children.kept_locks.is_forgetful(child);
+        let speaks_for_all = !self.locks.grace.waits_for(child) && !self.locks.kept.is_forgetful(child);
         if family == LockFamily::Claim || known.is_some_and(|(known, _)| *known == row || !speaks_for_all) {
             return Ok(true);
         }
@@ -125,14 +124,14 @@ impl<S: MetaStore> Replica<S> {
             }
             done => done?,
         }
-        self.children.lock_grace.rows.insert(child, (row, self.now + self.config.lease));
+        self.locks.grace.rows.insert(child, (row, self.now + self.config.lease));
         self.children.next_check = None;
         Ok(true)
     }
 
     /// A child has reclaimed what it knows of.
     pub(crate) fn end_grace_of(&mut self, child: OriginId) {
-        let awaited = &mut self.children.lock_grace.awaited;
+        let awaited = &mut self.locks.grace.awaited;
         if awaited.get(&child).is_some_and(|awaited| !awaited.forgot) {
             awaited.remove(&child);
             self.give_locks_again();
@@ -142,7 +141,7 @@ impl<S: MetaStore> Replica<S> {
     /// Ends the wait for those who must know by now that they lost what they had, and forgets who has nothing.
     pub(crate) fn check_lock_grace(&mut self) {
         let now = self.now;
-        let grace = &mut self.children.lock_grace;
+        let grace = &mut self.locks.grace;
         let over = grace.awaited.iter().filter(|(_, awaited)| now >= awaited.until).map(|(child, _)| *child);
         let over: Vec<OriginId> = over.collect();
         grace.awaited.retain(|_, awaited| now < awaited.until);
@@ -159,17 +158,17 @@ impl<S: MetaStore> Replica<S> {
 
     fn forget_idle_holders(&mut self) {
         let (now, lease) = (self.now, self.config.lease);
-        let rows = &self.children.lock_grace.rows;
+        let rows = &self.locks.grace.rows;
         let due: Vec<OriginId> = rows.iter().filter(|(_, (_, look))| now >= *look).map(|(child, _)| *child).collect();
         for child in due {
-            let is_needed = self.children.lock_grace.awaited.contains_key(&child)
-                || self.children.kept_locks.is_forgetful(child)
-                || self.left_locks.has_left(child)
-                || self.locks.is_of_programs(child);
+            let is_needed = self.locks.grace.awaited.contains_key(&child)
+                || self.locks.kept.is_forgetful(child)
+                || self.locks.left.has_left(child)
+                || self.locks.table.is_of_programs(child);
             if !is_needed {
-                self.children.lock_grace.rows.remove(&child);
+                self.locks.grace.rows.remove(&child);
                 self.overlay.delete_raw(origin_key(HOLDER, child));
-            } else if let Some((_, look)) = self.children.lock_grace.rows.get_mut(&child) {
+            } else if let Some((_, look)) = self.locks.grace.rows.get_mut(&child) {
                 *look = now + lease;
             }
         }
@@ -177,10 +176,10 @@ impl<S: MetaStore> Replica<S> {
 
     /// Unless somebody is awaited still, what waited is decided.
     fn give_locks_again(&mut self) {
-        if !self.children.lock_grace.awaited.is_empty() {
+        if !self.locks.grace.awaited.is_empty() {
             return;
         }
-        for (asker, request, decided) in self.locks.resume() {
+        for (asker, request, decided) in self.locks.table.resume() {
             match (asker, decided) {
                 (Asker::Child(child, ask), Decided::Taken(verdict)) => {
                     self.tell_child_verdict(child, ask, &request, verdict);

@@ -78,9 +78,9 @@ impl KeptLocks {
 impl<S: MetaStore> Replica<S> {
     /// A child has reclaimed what it knows of.
     pub(crate) fn locks_child_started(&mut self, child: OriginId) {
-        let is_forgetful = self.children.kept_locks.is_forgetful(child);
+        let is_forgetful = self.locks.kept.is_forgetful(child);
         let which = if is_forgetful { Which::Claims } else { Which::All };
-        let granted = self.locks.release_stale(child, which);
+        let granted = self.locks.table.release_stale(child, which);
         self.tell_granted(granted);
         self.locks_left_claimed(child);
         self.end_relays();
@@ -90,25 +90,25 @@ impl<S: MetaStore> Replica<S> {
     /// Ends what was kept long enough.
     pub(crate) fn check_kept_locks(&mut self) {
         let (now, lease) = (self.now, self.config.lease);
-        let away = &self.children.kept_locks.away;
+        let away = &self.locks.kept.away;
         let over: Vec<_> = away.iter().filter(|(_, away)| now >= away.next(lease)).map(|(o, a)| (*o, *a)).collect();
         for (child, away) in over {
             if now >= away.end(lease) {
-                self.children.kept_locks.away.remove(&child);
+                self.locks.kept.away.remove(&child);
                 if away.is_station {
                     self.locks_release_child(child);
                 } else {
                     self.locks_leave(child);
                 }
             } else {
-                self.children.kept_locks.away.insert(child, Away { is_late: true, ..away });
-                let granted = self.locks.release_all(child, Which::Claims);
+                self.locks.kept.away.insert(child, Away { is_late: true, ..away });
+                let granted = self.locks.table.release_all(child, Which::Claims);
                 self.tell_granted(granted);
             }
         }
-        let forgetful = std::mem::take(&mut self.children.kept_locks.forgetful);
+        let forgetful = std::mem::take(&mut self.locks.kept.forgetful);
         let (over, left) = forgetful.into_iter().partition(|(_, until)| now >= *until);
-        self.children.kept_locks.forgetful = left;
+        self.locks.kept.forgetful = left;
         for (station, _) in BTreeMap::<OriginId, Time>::into_iter(over) {
             // One that has not yet reclaimed what it knows of does so now.
             let is_reclaiming = self
@@ -117,7 +117,7 @@ impl<S: MetaStore> Replica<S> {
                 .get(&station)
                 .is_some_and(|child| matches!(child.state, ChildState::Greeting | ChildState::Ready));
             if !is_reclaiming {
-                let granted = self.locks.release_stale(station, Which::All);
+                let granted = self.locks.table.release_stale(station, Which::All);
                 self.tell_granted(granted);
             }
         }

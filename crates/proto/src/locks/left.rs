@@ -130,26 +130,26 @@ impl<S: MetaStore> Replica<S> {
             given.insert(parse_origin_key(key)?, unpack(value)?);
             Ok(())
         })?;
-        self.left_locks.given = given;
+        self.locks.left.given = given;
         Ok(())
     }
 
     /// A client's lease is over. What the home gives, and claims, it knows to have lost; the rest it may have taken along.
     pub(crate) fn locks_leave(&mut self, client: OriginId) {
-        for request in self.locks.held_by(client) {
+        for request in self.locks.table.held_by(client) {
             let LockRequest { file, family, owner, range, .. } = request;
             let holder = Holder { origin: client, owner };
-            let is_relayed = self.relays.has(&(file, family, holder));
+            let is_relayed = self.locks.relays.has(&(file, family, holder));
             if is_relayed || !self.may_be_taken_along(&request) {
-                let granted = self.locks.unlock(holder, file, family, range);
+                let granted = self.locks.table.unlock(holder, file, family, range);
                 self.tell_granted(granted);
             }
         }
-        if self.locks.is_holder(client) {
-            self.left_locks.clients.entry(client).or_insert(Left { is_known: true, is_nowhere: false });
+        if self.locks.table.is_holder(client) {
+            self.locks.left.clients.entry(client).or_insert(Left { is_known: true, is_nowhere: false });
         }
-        if self.left_locks.has_left(client) {
-            self.locks.note_left(client);
+        if self.locks.left.has_left(client) {
+            self.locks.table.note_left(client);
         }
         self.abandon_relays(client);
         self.end_relays();
@@ -157,11 +157,11 @@ impl<S: MetaStore> Replica<S> {
 
     /// A client that may have had locks before we were restarted is not back in time: nobody knows which.
     pub(crate) fn locks_left_unseen(&mut self, client: OriginId) {
-        self.left_locks.clients.insert(client, Left { is_known: false, is_nowhere: false });
-        self.locks.note_left(client);
-        for wanted in self.locks.waited_for() {
+        self.locks.left.clients.insert(client, Left { is_known: false, is_nowhere: false });
+        self.locks.table.note_left(client);
+        for wanted in self.locks.table.waited_for() {
             if self.may_be_taken_along(&wanted) {
-                self.locks.suppose(client, &wanted);
+                self.locks.table.suppose(client, &wanted);
             }
         }
     }
@@ -173,54 +173,54 @@ impl<S: MetaStore> Replica<S> {
 
     /// Before something is asked for: who left without saying what he has is taken to have it.
     pub(crate) fn suppose_left(&mut self, holder: Holder, request: &LockRequest) {
-        if self.left_locks.clients.values().all(|left| left.is_known)
+        if self.locks.left.clients.values().all(|left| left.is_known)
             || !self.may_be_taken_along(request)
-            || self.locks.has_kept(holder, request)
+            || self.locks.table.has_kept(holder, request)
         {
             return;
         }
-        let away = self.left_locks.clients.iter().filter(|(client, left)| {
+        let away = self.locks.left.clients.iter().filter(|(client, left)| {
             !left.is_known && **client != holder.origin && !self.children.by_origin.contains_key(client)
         });
         for client in away.map(|(client, _)| *client).collect::<Vec<_>>() {
-            self.locks.suppose(client, request);
+            self.locks.table.suppose(client, request);
         }
     }
 
     /// A client came back to us and claimed what it has.
     pub(crate) fn locks_left_claimed(&mut self, client: OriginId) {
-        self.left_locks.clients.remove(&client);
-        self.locks.note_returned(client);
+        self.locks.left.clients.remove(&client);
+        self.locks.table.note_returned(client);
         self.forget_given(client);
     }
 
     /// A client that is no member any more keeps nothing.
     pub(crate) fn locks_of_revoked(&mut self, client: OriginId) {
-        if self.left_locks.clients.remove(&client).is_some() {
-            self.locks.note_returned(client);
-            let granted = self.locks.set_left(client, &[]);
+        if self.locks.left.clients.remove(&client).is_some() {
+            self.locks.table.note_returned(client);
+            let granted = self.locks.table.set_left(client, &[]);
             self.tell_granted(granted);
         }
         self.forget_given(client);
     }
 
     fn forget_given(&mut self, client: OriginId) {
-        if self.left_locks.given.remove(&client).is_some() {
+        if self.locks.left.given.remove(&client).is_some() {
             self.overlay.delete_raw(origin_key(GIVEN, client));
         }
     }
 
     /// A client came somewhere with locks: it can be asked, and told.
     pub(crate) fn left_client_appeared(&mut self, client: OriginId) {
-        if let Some(left) = self.left_locks.clients.get_mut(&client) {
+        if let Some(left) = self.locks.left.clients.get_mut(&client) {
             left.is_nowhere = false;
         }
         self.tell_given(client);
     }
 
     fn tell_given(&mut self, client: OriginId) {
-        let is_under_way = self.left_locks.asked.values().any(|of| of.client == client && of.is_given);
-        let Some(wanted) = self.left_locks.given.get(&client).filter(|_| !is_under_way).cloned() else { return };
+        let is_under_way = self.locks.left.asked.values().any(|of| of.client == client && of.is_given);
+        let Some(wanted) = self.locks.left.given.get(&client).filter(|_| !is_under_way).cloned() else { return };
         self.ask_left(client, wanted, true);
     }
 
@@ -229,10 +229,10 @@ impl<S: MetaStore> Replica<S> {
         self.begin_left_session();
         self.check_lock_rounds();
         self.end_left_questions();
-        self.locks.end_late_returns(self.now);
+        self.locks.table.end_late_returns(self.now);
         let until = self.now + self.config.lease / 2;
         loop {
-            let looked = self.locks.look_at_undecided(until);
+            let looked = self.locks.table.look_at_undecided(until);
             if looked.is_nothing() {
                 return;
             }
@@ -270,10 +270,10 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn want_left(&mut self, client: OriginId, wanted: LockRequest) {
-        if self.left_locks.is_asked(client, &wanted) {
+        if self.locks.left.is_asked(client, &wanted) {
             return;
         }
-        let is_nowhere = self.left_locks.clients.get(&client).is_none_or(|left| left.is_nowhere);
+        let is_nowhere = self.locks.left.clients.get(&client).is_none_or(|left| left.is_nowhere);
         if is_nowhere || self.config.role == Role::Station && !self.has_lock_parent() {
             return self.give_untold(client, wanted);
         }
@@ -285,10 +285,10 @@ impl<S: MetaStore> Replica<S> {
         if is_station && !self.has_lock_parent() {
             return;
         }
-        let ask = AskId(self.left_locks.next);
-        self.left_locks.next += 1;
+        let ask = AskId(self.locks.left.next);
+        self.locks.left.next += 1;
         let until = self.now + self.config.lease / 2;
-        self.left_locks.asked.insert(ask, Question { client, wanted: wanted.clone(), until, is_given });
+        self.locks.left.asked.insert(ask, Question { client, wanted: wanted.clone(), until, is_given });
         if is_station {
             return self.tell_parent(Up::GiveLock { ask, client, wanted });
         }
@@ -298,7 +298,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Gives what its former holder cannot be asked for: he is told when he can.
     fn give_untold(&mut self, client: OriginId, wanted: LockRequest) {
-        let mut given = self.left_locks.given.get(&client).cloned();
+        let mut given = self.locks.left.given.get(&client).cloned();
         match &mut given {
             // All of it is on record.
             Some(given) if given.is_empty() => {}
@@ -306,26 +306,26 @@ impl<S: MetaStore> Replica<S> {
             None => given = Some(vec![wanted]),
         }
         if let Some(given) = given
-            && self.left_locks.given.get(&client) != Some(&given)
+            && self.locks.left.given.get(&client) != Some(&given)
         {
             self.overlay.put_raw(origin_key(GIVEN, client), pack(&given));
-            self.left_locks.given.insert(client, given);
+            self.locks.left.given.insert(client, given);
         }
-        let granted = self.locks.take_from(client, &wanted);
+        let granted = self.locks.table.take_from(client, &wanted);
         self.tell_granted(granted);
     }
 
     /// What became of a question.
     pub(crate) fn handle_left_asked(&mut self, ask: AskId, told: bool, has: &[LockRequest]) {
-        let Some(Question { client, wanted, is_given, .. }) = self.left_locks.asked.remove(&ask) else { return };
-        if is_given && told && self.left_locks.given.get(&client) == Some(&wanted) {
+        let Some(Question { client, wanted, is_given, .. }) = self.locks.left.asked.remove(&ask) else { return };
+        if is_given && told && self.locks.left.given.get(&client) == Some(&wanted) {
             self.forget_given(client);
         } else if is_given && told {
             // More was given since.
             self.tell_given(client);
         }
         let is_back = self.children.by_origin.contains_key(&client);
-        let Some(left) = self.left_locks.clients.get_mut(&client).filter(|_| !is_back) else { return };
+        let Some(left) = self.locks.left.clients.get_mut(&client).filter(|_| !is_back) else { return };
         *left = Left { is_known: left.is_known || told, is_nowhere: !told };
         if told {
             // What it was asked for it has no more, whatever it says.
@@ -334,16 +334,16 @@ impl<S: MetaStore> Replica<S> {
             };
             let has: Vec<LockRequest> = has.iter().filter(|lock| !is_given_up(lock)).copied().collect();
             if has.is_empty() {
-                self.left_locks.clients.remove(&client);
+                self.locks.left.clients.remove(&client);
             }
-            let granted = self.locks.set_left(client, &has);
+            let granted = self.locks.table.set_left(client, &has);
             if has.is_empty() {
-                self.locks.note_returned(client);
+                self.locks.table.note_returned(client);
             }
             return self.tell_granted(granted);
         }
         for wanted in wanted.into_iter().filter(|_| !is_given) {
-            if self.locks.is_wanted(client, &wanted) {
+            if self.locks.table.is_wanted(client, &wanted) {
                 self.give_untold(client, wanted);
             }
         }
@@ -351,11 +351,11 @@ impl<S: MetaStore> Replica<S> {
 
     /// Questions that nobody answered in time.
     fn end_left_questions(&mut self) {
-        if self.left_locks.next_end().is_none_or(|end| self.now < end) {
+        if self.locks.left.next_end().is_none_or(|end| self.now < end) {
             return;
         }
         let now = self.now;
-        let asked = self.left_locks.asked.iter().filter(|(_, question)| now >= question.until);
+        let asked = self.locks.left.asked.iter().filter(|(_, question)| now >= question.until);
         for ask in asked.map(|(ask, _)| *ask).collect::<Vec<_>>() {
             self.handle_left_asked(ask, false, &[]);
         }
@@ -363,8 +363,8 @@ impl<S: MetaStore> Replica<S> {
 
     /// The session with the home is over: nobody answers.
     pub(crate) fn left_locks_parent_lost(&mut self) {
-        self.left_locks.session = None;
-        for ask in self.left_locks.asked.keys().copied().collect::<Vec<_>>() {
+        self.locks.left.session = None;
+        for ask in self.locks.left.asked.keys().copied().collect::<Vec<_>>() {
             self.handle_left_asked(ask, false, &[]);
         }
     }
@@ -374,13 +374,13 @@ impl<S: MetaStore> Replica<S> {
         if self.config.role != Role::Station || !self.has_lock_parent() {
             return;
         }
-        let peer = self.upstream.as_ref().map(|upstream| upstream.peer);
-        if std::mem::replace(&mut self.left_locks.session, peer) == peer {
+        let peer = self.uplink.peer();
+        if std::mem::replace(&mut self.locks.left.session, peer) == peer {
             return;
         }
         self.retell_who_brings_locks();
-        self.left_locks.clients.values_mut().for_each(|left| left.is_nowhere = false);
-        for client in self.left_locks.given.keys().copied().collect::<Vec<_>>() {
+        self.locks.left.clients.values_mut().for_each(|left| left.is_nowhere = false);
+        for client in self.locks.left.given.keys().copied().collect::<Vec<_>>() {
             self.tell_given(client);
         }
     }

@@ -45,7 +45,8 @@ impl LockMail {
 impl<S: MetaStore> Replica<S> {
     /// Asks for a lock. One that shares what was held alone is a release as well.
     pub(crate) fn post_lock(&mut self, ask: AskId, request: LockRequest) {
-        let held = self.locks.held_in(self.own_holder(request.owner), request.file, request.family, request.range);
+        let held =
+            self.locks.table.held_in(self.own_holder(request.owner), request.file, request.family, request.range);
         let lets_in = request.kind == LockKind::Read && held.iter().any(|held| held.kind == LockKind::Write);
         // `flock` gives up what it holds before it waits for the other kind.
         let lets_go = request.family == LockFamily::Flock && !held.is_empty();
@@ -81,9 +82,9 @@ impl<S: MetaStore> Replica<S> {
         // hold: what they let go of until it may speak again would stay theirs at the home for ever.
         // So would what a client gave back meanwhile.
         let is_kept = self.config.role == Role::Station || matches!(message.up, Up::GivenBack { .. });
-        let has_session = is_kept && self.upstream.is_some();
+        let has_session = is_kept && self.uplink.is_up();
         if has_session || self.has_lock_parent() || !message.held.is_empty() {
-            self.lock_mail.waiting.push_back(message);
+            self.locks.mail.waiting.push_back(message);
         }
         self.send_lock_mail();
     }
@@ -91,10 +92,10 @@ impl<S: MetaStore> Replica<S> {
     /// Sends what need not wait any more.
     pub(crate) fn send_lock_mail(&mut self) {
         while self.has_lock_parent()
-            && let Some(first) = self.lock_mail.waiting.front()
+            && let Some(first) = self.locks.mail.waiting.front()
             && !self.has_unsent(first.after)
             && !self.has_unsent_before(first.position)
-            && let Some(message) = self.lock_mail.waiting.pop_front()
+            && let Some(message) = self.locks.mail.waiting.pop_front()
         {
             self.tell_parent(message.up);
         }
@@ -102,25 +103,25 @@ impl<S: MetaStore> Replica<S> {
 
     /// Whether a record of our own up to this one is still to be sent in this session.
     fn has_unsent(&self, through: u64) -> bool {
-        let Some(upstream) = &self.upstream else { return true };
-        self.log.from(upstream.position + 1).next().is_some_and(|(_, item)| item.id.sequence() <= through)
+        let Some(sent) = self.uplink.position() else { return true };
+        self.log.from(sent + 1).next().is_some_and(|(_, item)| item.id.sequence() <= through)
     }
 
     /// Whether anything up to a place in the log is still to be sent in this session.
     fn has_unsent_before(&self, place: u64) -> bool {
-        let Some(upstream) = &self.upstream else { return true };
-        self.log.from(upstream.position + 1).next().is_some_and(|(position, _)| position <= place)
+        let Some(sent) = self.uplink.position() else { return true };
+        self.log.from(sent + 1).next().is_some_and(|(position, _)| position <= place)
     }
 
     /// The session is over: questions are put anew by those who wait, releases are made good.
     pub(crate) fn lock_mail_lost(&mut self) {
-        self.lock_mail.waiting.retain(|message| !message.held.is_empty());
+        self.locks.mail.waiting.retain(|message| !message.held.is_empty());
     }
 
     /// What was let go and must not be free before the records made under it are there, unless another program of this
     /// machine has it by now.
     pub(crate) fn let_go_in_order(&self) -> Vec<LockRequest> {
-        let all = self.lock_mail.waiting.iter().flat_map(|message| &message.held);
-        all.filter(|held| self.locks.test(self.own_holder(held.owner), held).is_none()).copied().collect()
+        let all = self.locks.mail.waiting.iter().flat_map(|message| &message.held);
+        all.filter(|held| self.locks.table.test(self.own_holder(held.owner), held).is_none()).copied().collect()
     }
 }

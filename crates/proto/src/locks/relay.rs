@@ -104,7 +104,7 @@ impl<S: MetaStore> Replica<S> {
         if !self.is_trusted() {
             return self.children.tell(child, Down::LockAnswer { ask, verdict: LockVerdict::Unreachable });
         }
-        let held = self.locks.held_in(relayed.holder(), request.file, request.family, request.range);
+        let held = self.locks.table.held_in(relayed.holder(), request.file, request.family, request.range);
         let id = self.ask_lock(LockAsk::Relay(relayed));
         let up = Up::Lock { ask: id, request: for_home(relayed.holder(), &request) };
         // Sharing what was held alone lets others in.
@@ -116,13 +116,13 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn keep_relayed(&mut self, child: OriginId, ask: AskId, request: LockRequest) {
         let relayed = Relayed { child, wish: Wish::Regain(ask), request };
         let holder = relayed.holder();
-        if self.relays.rows.contains(&relayed.row())
-            && self.locks.has_kept(holder, &request)
-            && self.locks.keep(Asker::Child(child, ask), holder, request) == Verdict::Granted
+        if self.locks.relays.rows.contains(&relayed.row())
+            && self.locks.table.has_kept(holder, &request)
+            && self.locks.table.keep(Asker::Child(child, ask), holder, request) == Verdict::Granted
         {
             return self.children.grant(child, ask, self.counters.change.0);
         }
-        if self.upstream.is_none() {
+        if !self.uplink.is_up() {
             return self.wait_for_home(relayed, ask);
         }
         let id = self.ask_lock(LockAsk::Relay(relayed));
@@ -131,7 +131,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// What we cannot ask for is asked for in our next session with the home; more than one replica may have is lost.
     fn wait_for_home(&mut self, relayed: Relayed, ask: AskId) {
-        let unasked = self.relays.unasked.entry(relayed.child).or_default();
+        let unasked = self.locks.relays.unasked.entry(relayed.child).or_default();
         if unasked.len() < LOCKS_MAX {
             return unasked.push(relayed);
         }
@@ -165,10 +165,10 @@ impl<S: MetaStore> Replica<S> {
             let up = Up::Unlock { file, family, owner: request.owner, range: request.range };
             self.post_behind_log(up, vec![request]);
         }
-        if !self.relays.rows.contains(&row) && !self.is_asked_for(row) {
+        if !self.locks.relays.rows.contains(&row) && !self.is_asked_for(row) {
             return;
         }
-        if self.locks.held_in(holder, file, family, LockRange::WHOLE).is_empty() {
+        if self.locks.table.held_in(holder, file, family, LockRange::WHOLE).is_empty() {
             self.remove_row(&row);
         }
         let owner = owner_at_home(holder);
@@ -178,7 +178,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// A child lets go of what the home was not asked for yet. It has then all of it no more, and the home is told so when it can be.
     fn take_unasked(&mut self, row: Row, range: LockRange) -> Vec<LockRequest> {
-        let Some(unasked) = self.relays.unasked.get_mut(&row.2.origin) else { return Vec::new() };
+        let Some(unasked) = self.locks.relays.unasked.get_mut(&row.2.origin) else { return Vec::new() };
         let (its, others) = std::mem::take(unasked).into_iter().partition(|of| of.row() == row);
         *unasked = others;
         let is_all = row.1 == LockFamily::Flock || range == LockRange::WHOLE;
@@ -196,9 +196,9 @@ impl<S: MetaStore> Replica<S> {
     /// A child lets go of what the home was asked for and has not answered: nobody asks for it in our next session with the home. Of what
     /// it keeps a part of it has nothing any more. Answers what the home may have given.
     fn end_regaining(&mut self, row: Row, range: LockRange) -> Vec<LockRequest> {
-        let Some(upstream) = self.upstream.as_mut() else { return Vec::new() };
+        let Some(session) = self.locks.session.as_mut() else { return Vec::new() };
         let (mut ended, mut told) = (Vec::new(), Vec::new());
-        for of in upstream.lock_asks.values_mut() {
+        for of in session.asks.values_mut() {
             if let LockAsk::Relay(relayed) = of
                 && let Wish::Regain(ask) = relayed.wish
                 && relayed.row() == row
@@ -221,7 +221,7 @@ impl<S: MetaStore> Replica<S> {
     /// A child waits no more. Answers whether the home was asked for it.
     pub(crate) fn relay_cancel(&mut self, child: OriginId, ask: AskId) -> bool {
         let is_it = |of: &LockAsk| matches!(of, LockAsk::Relay(of) if of.child == child && of.wish == Wish::Take(ask));
-        let asks = self.upstream.as_ref().map(|up| &up.lock_asks);
+        let asks = self.locks.session.as_ref().map(|session| &session.asks);
         let Some(id) = asks.and_then(|asks| asks.iter().find(|(_, of)| is_it(of)).map(|(id, _)| *id)) else {
             return false;
         };
@@ -231,7 +231,7 @@ impl<S: MetaStore> Replica<S> {
 
     fn is_asked_for(&self, row: Row) -> bool {
         let is_it = |of: &LockAsk| matches!(of, LockAsk::Relay(of) if of.row() == row && !matches!(of.wish, Wish::Test(_) | Wish::Nothing));
-        self.upstream.as_ref().is_some_and(|up| up.lock_asks.values().any(is_it))
+        self.locks.asks().any(is_it)
     }
 
     /// The home's word.
@@ -244,9 +244,9 @@ impl<S: MetaStore> Replica<S> {
                 self.children.tell(child, Down::LockAnswer { ask, verdict });
             }
             (Wish::Take(ask) | Wish::Regain(ask), LockVerdict::Granted) => {
-                self.locks.mirror(relayed.holder(), &request);
-                self.relays.rows.insert(relayed.row());
-                self.vouched.add(relayed.row());
+                self.locks.table.mirror(relayed.holder(), &request);
+                self.locks.relays.rows.insert(relayed.row());
+                self.locks.vouched.add(relayed.row());
                 self.children.grant(child, ask, self.counters.change.0);
             }
             (Wish::Take(ask) | Wish::Regain(ask) | Wish::Test(ask), verdict) => {
@@ -258,7 +258,7 @@ impl<S: MetaStore> Replica<S> {
                 self.settle_vouched();
             }
             (Wish::Nothing, LockVerdict::Granted) => {
-                if !self.relays.rows.contains(&relayed.row()) && !self.is_asked_for(relayed.row()) {
+                if !self.locks.relays.rows.contains(&relayed.row()) && !self.is_asked_for(relayed.row()) {
                     self.unlock_at_home(relayed.row());
                 }
             }
@@ -269,9 +269,9 @@ impl<S: MetaStore> Replica<S> {
     fn lose_relayed(&mut self, relayed: &Relayed) {
         let LockRequest { file, family, owner, range, .. } = relayed.request;
         let holder = relayed.holder();
-        let granted = self.locks.unlock(holder, file, family, range);
+        let granted = self.locks.table.unlock(holder, file, family, range);
         self.tell_granted(granted);
-        if self.locks.held_in(holder, file, family, LockRange::WHOLE).is_empty() {
+        if self.locks.table.held_in(holder, file, family, LockRange::WHOLE).is_empty() {
             self.remove_row(&relayed.row());
         }
         self.children.tell(relayed.child, Down::LockLost { file, family, owner, range });
@@ -284,10 +284,10 @@ impl<S: MetaStore> Replica<S> {
 
     /// What a child asked in a session that is over nobody waits for.
     pub(crate) fn abandon_relays(&mut self, child: OriginId) {
-        self.relays.unasked.remove(&child);
-        let Some(upstream) = self.upstream.as_mut() else { return };
+        self.locks.relays.unasked.remove(&child);
+        let Some(session) = self.locks.session.as_mut() else { return };
         let mut waiting = Vec::new();
-        for (id, of) in &mut upstream.lock_asks {
+        for (id, of) in &mut session.asks {
             if let LockAsk::Relay(relayed) = of
                 && relayed.child == child
                 && matches!(relayed.wish, Wish::Take(_) | Wish::Regain(_) | Wish::Test(_))
@@ -303,9 +303,10 @@ impl<S: MetaStore> Replica<S> {
 
     /// What is in the mirror no more the home is to give to others.
     pub(crate) fn end_relays(&mut self) {
-        let is_gone =
-            |(file, family, holder): &Row| self.locks.held_in(*holder, *file, *family, LockRange::WHOLE).is_empty();
-        let gone: Vec<Row> = self.relays.rows.iter().filter(|row| is_gone(row)).copied().collect();
+        let is_gone = |(file, family, holder): &Row| {
+            self.locks.table.held_in(*holder, *file, *family, LockRange::WHOLE).is_empty()
+        };
+        let gone: Vec<Row> = self.locks.relays.rows.iter().filter(|row| is_gone(row)).copied().collect();
         for row in gone {
             self.remove_row(&row);
             self.unlock_at_home(row);
@@ -314,8 +315,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// The session with the home is over: who waits for its word is told so, but for what was had before.
     pub(crate) fn part_from_home(&mut self) {
-        let Some(upstream) = self.upstream.as_ref() else { return };
-        let asks: Vec<LockAsk> = upstream.lock_asks.values().copied().collect();
+        let asks: Vec<LockAsk> = self.locks.asks().copied().collect();
         for ask in asks {
             let LockAsk::Relay(relayed) = ask else { continue };
             match relayed.wish {
@@ -332,7 +332,7 @@ impl<S: MetaStore> Replica<S> {
     /// The home vouches for a lock of a child no more.
     pub(crate) fn lose_row(&mut self, row: Row) {
         let (file, family, holder) = row;
-        for request in self.locks.held_in(holder, file, family, LockRange::WHOLE) {
+        for request in self.locks.table.held_in(holder, file, family, LockRange::WHOLE) {
             self.lose_relayed(&Relayed { child: holder.origin, wish: Wish::Keep, request });
         }
         self.unlock_at_home(row);
@@ -340,21 +340,21 @@ impl<S: MetaStore> Replica<S> {
 
     /// The mirror has no more of it.
     fn remove_row(&mut self, row: &Row) {
-        self.relays.rows.remove(row);
-        self.vouched.remove(row);
+        self.locks.relays.rows.remove(row);
+        self.locks.vouched.remove(row);
     }
 
     /// In a new session with the home: what our children have of it comes first.
     pub(crate) fn reclaim_relayed(&mut self) {
-        let rows: Vec<Row> = self.relays.rows.iter().copied().collect();
+        let rows: Vec<Row> = self.locks.relays.rows.iter().copied().collect();
         for (file, family, holder) in rows {
-            for request in self.locks.held_in(holder, file, family, LockRange::WHOLE) {
+            for request in self.locks.table.held_in(holder, file, family, LockRange::WHOLE) {
                 let relayed = Relayed { child: holder.origin, wish: Wish::Keep, request };
                 let ask = self.ask_lock(LockAsk::Relay(relayed));
                 self.tell_parent(Up::KeepLock { ask, request: for_home(holder, &request) });
             }
         }
-        for relayed in std::mem::take(&mut self.relays.unasked).into_values().flatten() {
+        for relayed in std::mem::take(&mut self.locks.relays.unasked).into_values().flatten() {
             let ask = self.ask_lock(LockAsk::Relay(relayed));
             self.tell_parent(Up::KeepLock { ask, request: for_home(relayed.holder(), &relayed.request) });
         }
@@ -379,6 +379,6 @@ mod tests {
             let request = LockRequest { file: FileId::ROOT, family, owner, pid: 1, range, kind, wait: false };
             replica.keep_relayed(child, AskId(number), request);
         }
-        assert_eq!(replica.relays.unasked[&child].len(), LOCKS_MAX);
+        assert_eq!(replica.locks.relays.unasked[&child].len(), LOCKS_MAX);
     }
 }

@@ -71,23 +71,23 @@ impl<S: MetaStore> Replica<S> {
     /// Whether locks are the parent's to give.
     pub(crate) fn locks_go_up(&self) -> bool {
         let connected = |state| matches!(state, UplinkState::CatchingUp | UplinkState::Live);
-        self.config.role == Role::Client && self.upstream.as_ref().is_some_and(|up| connected(up.state))
+        self.config.role == Role::Client && self.uplink.state().is_some_and(connected)
     }
 
     /// Whether anything may be said to a parent about locks: our own, or those of our children that the home has.
     pub(crate) fn has_lock_parent(&self) -> bool {
         match self.config.role {
             Role::Client => self.locks_go_up(),
-            Role::Station => self.upstream.as_ref().is_some_and(|up| up.state == UplinkState::Live),
+            Role::Station => self.uplink.state() == Some(UplinkState::Live),
             Role::Home => false,
         }
     }
 
     pub(crate) fn ask_lock(&mut self, ask: LockAsk) -> AskId {
-        let Some(upstream) = self.upstream.as_mut() else { return AskId(0) };
-        let id = AskId(upstream.next_ask);
-        upstream.next_ask += 1;
-        upstream.lock_asks.insert(id, ask);
+        let Some(id) = self.uplink.next_ask() else { return AskId(0) };
+        if let Some(session) = self.locks.session.as_mut() {
+            session.asks.insert(id, ask);
+        }
         id
     }
 
@@ -96,24 +96,24 @@ impl<S: MetaStore> Replica<S> {
     pub fn lost_locks(&self, file: FileId) -> Vec<(LockFamily, LockOwner)> {
         let file = self.file_called_now(file);
         let first = (file, LockFamily::Posix, LockOwner(0));
-        let of_file = self.lost_locks.range(first..).take_while(|(of, ..)| *of == file);
+        let of_file = self.locks.lost.range(first..).take_while(|(of, ..)| *of == file);
         of_file.map(|(_, family, owner)| (*family, *owner)).collect()
     }
 
     /// Whether a program of this replica has a lock, or waits for the word of a parent about one.
     pub fn holds_locks(&self) -> bool {
-        self.locks.is_holder(self.config.origin) || self.upstream.as_ref().is_some_and(|up| !up.lock_asks.is_empty())
+        self.locks.table.is_holder(self.config.origin) || self.locks.asks().next().is_some()
     }
 
     /// A lock for our own user. `None`: it waits.
     pub(crate) fn lock(&mut self, id: RequestId, request: LockRequest) -> Option<Outcome> {
-        if self.lost_locks.contains(&(request.file, request.family, request.owner)) {
+        if self.locks.lost.contains(&(request.file, request.family, request.owner)) {
             return Some(Err(FsError::Io));
         }
         if self.locks_go_up() {
-            let upstream = self.upstream.as_mut()?;
-            if upstream.lock_asks.values().any(|ask| ask.holds_back(&request)) {
-                upstream.locks_held_back.push(id);
+            let session = self.locks.session.as_mut()?;
+            if session.asks.values().any(|ask| ask.holds_back(&request)) {
+                session.held_back.push(id);
                 return None;
             }
             if let Some(outcome) = self.lock_delegated(id, request) {
@@ -127,9 +127,9 @@ impl<S: MetaStore> Replica<S> {
             return Some(refused);
         }
         self.suppose_left(self.own_holder(request.owner), &request);
-        let verdict = self.locks.lock(Asker::Own(id), self.own_holder(request.owner), request);
+        let verdict = self.locks.table.lock(Asker::Own(id), self.own_holder(request.owner), request);
         if verdict == Verdict::Granted {
-            let granted = self.locks.wake_beside(&request);
+            let granted = self.locks.table.wake_beside(&request);
             self.tell_granted(granted);
         }
         own_outcome(verdict)
@@ -148,9 +148,9 @@ impl<S: MetaStore> Replica<S> {
             return Some(refused);
         }
         let holder = self.own_holder(request.owner);
-        match self.locks.defers_test(Asker::Own(id), holder, request) {
+        match self.locks.table.defers_test(Asker::Own(id), holder, request) {
             Some(verdict) => own_outcome(verdict),
-            None => Some(Ok(Answer::Lock(self.locks.test(holder, &request)))),
+            None => Some(Ok(Answer::Lock(self.locks.table.test(holder, &request)))),
         }
     }
 
@@ -172,8 +172,8 @@ impl<S: MetaStore> Replica<S> {
         range: LockRange,
     ) -> Result<(), FsError> {
         let holder = self.own_holder(owner);
-        let held = self.locks.held_in(holder, file, family, range);
-        let granted = self.locks.unlock(holder, file, family, range);
+        let held = self.locks.table.held_in(holder, file, family, range);
+        let granted = self.locks.table.unlock(holder, file, family, range);
         self.note_returned(file, family, owner);
         self.tell_granted(granted);
         if self.is_delegated(file, family) {
@@ -182,7 +182,7 @@ impl<S: MetaStore> Replica<S> {
             self.post_unlock(Up::Unlock { file, family, owner, range }, held);
         }
         let is_all = family == LockFamily::Flock || range == LockRange::WHOLE;
-        let was_lost = is_all && self.lost_locks.remove(&(file, family, owner));
+        let was_lost = is_all && self.locks.lost.remove(&(file, family, owner));
         if was_lost { Err(FsError::Io) } else { Ok(()) }
     }
 
@@ -196,15 +196,15 @@ impl<S: MetaStore> Replica<S> {
             | LockAsk::Reclaim(request) => is_same(request),
             LockAsk::Test(_) | LockAsk::Claim(..) | LockAsk::Relay(_) => false,
         };
-        !held.is_empty() || self.upstream.as_ref().is_some_and(|up| up.lock_asks.values().any(is_asked))
+        !held.is_empty() || self.locks.asks().any(is_asked)
     }
 
     /// A signal came for a request. Answers whether that is a question about a lock that the parent has: then it ends
     /// when the parent has taken it back.
     pub(crate) fn cancel_lock(&mut self, id: RequestId) -> bool {
-        let Some(upstream) = self.upstream.as_mut() else { return false };
+        let Some(session) = self.locks.session.as_mut() else { return false };
         let mut asked = None;
-        for (ask, of) in &mut upstream.lock_asks {
+        for (ask, of) in &mut session.asks {
             match *of {
                 LockAsk::Cancelled(waiting, _) if waiting == id => return true,
                 LockAsk::Lock(waiting, request) if waiting == id => {
@@ -225,11 +225,11 @@ impl<S: MetaStore> Replica<S> {
 
     /// Our own user stopped waiting for a lock.
     pub(crate) fn locks_give_up(&mut self, id: RequestId) {
-        let granted = self.locks.give_up(Asker::Own(id));
+        let granted = self.locks.table.give_up(Asker::Own(id));
         self.tell_granted(granted);
         let mut untold = Vec::new();
-        if let Some(upstream) = self.upstream.as_mut() {
-            for (ask, of) in &mut upstream.lock_asks {
+        if let Some(session) = self.locks.session.as_mut() {
+            for (ask, of) in &mut session.asks {
                 match *of {
                     LockAsk::Lock(waiting, request) if waiting == id => {
                         *of = LockAsk::Abandoned(request);
@@ -268,7 +268,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// The parent's word on a lock.
     fn handle_lock_answer(&mut self, ask: AskId, verdict: LockVerdict) {
-        let Some(of) = self.upstream.as_mut().and_then(|up| up.lock_asks.remove(&ask)) else { return };
+        let Some(of) = self.locks.session.as_mut().and_then(|session| session.asks.remove(&ask)) else { return };
         let decides =
             matches!(of, LockAsk::Lock(..) | LockAsk::Cancelled(..) | LockAsk::Abandoned(_) | LockAsk::Reclaim(_));
         // A parent that delegates what it cannot has given nothing.
@@ -285,7 +285,7 @@ impl<S: MetaStore> Replica<S> {
             }
             (LockAsk::Lock(id, request) | LockAsk::Cancelled(id, request), LockVerdict::Granted) => {
                 let holder = self.own_holder(request.owner);
-                self.locks.mirror(holder, &request);
+                self.locks.table.mirror(holder, &request);
                 self.note_lent(&request);
                 self.end_request(id, Ok(Answer::Done));
             }
@@ -314,37 +314,37 @@ impl<S: MetaStore> Replica<S> {
 
     /// What was not to be asked before another question was answered is asked now.
     pub(crate) fn wake_held_back(&mut self) {
-        let held_back = self.upstream.as_mut().map(|up| std::mem::take(&mut up.locks_held_back));
+        let held_back = self.locks.session.as_mut().map(|session| std::mem::take(&mut session.held_back));
         self.requests.wake(held_back.unwrap_or_default());
     }
 
     /// A lock of ours is not ours any more: another may have had it since.
     pub(crate) fn lose_lock(&mut self, file: FileId, family: LockFamily, owner: LockOwner, range: LockRange) {
         let holder = self.own_holder(owner);
-        if self.locks.held_in(holder, file, family, range).is_empty() {
+        if self.locks.table.held_in(holder, file, family, range).is_empty() {
             return;
         }
         tracing::warn!(%file, "a lock was lost: another may have had it since");
         if family != LockFamily::Claim {
-            self.lost_locks.insert((file, family, owner));
+            self.locks.lost.insert((file, family, owner));
         }
-        let granted = self.locks.unlock(holder, file, family, range);
+        let granted = self.locks.table.unlock(holder, file, family, range);
         self.note_returned(file, family, owner);
         self.tell_granted(granted);
     }
 
     /// We go on under another origin: nobody keeps for that what our programs had by the former one.
     pub(crate) fn lose_locks_of(&mut self, former: OriginId) {
-        let held = self.locks.held_by(former);
+        let held = self.locks.table.held_by(former);
         let programs = held.iter().filter(|held| held.family != LockFamily::Claim);
         let lost =
-            programs.map(|held| (held.file, held.family, held.owner)).chain(std::mem::take(&mut self.lost_locks));
-        self.lost_locks = lost.map(|(file, family, owner)| (self.file_called_now(file), family, owner)).collect();
+            programs.map(|held| (held.file, held.family, held.owner)).chain(std::mem::take(&mut self.locks.lost));
+        self.locks.lost = lost.map(|(file, family, owner)| (self.file_called_now(file), family, owner)).collect();
         for held in &held {
-            self.vouched.remove(&(held.file, held.family, Holder { origin: former, owner: held.owner }));
+            self.locks.vouched.remove(&(held.file, held.family, Holder { origin: former, owner: held.owner }));
         }
-        self.taken_along.clear();
-        let granted = self.locks.release_all(former, Which::All);
+        self.locks.taken_along.clear();
+        let granted = self.locks.table.release_all(former, Which::All);
         self.tell_granted(granted);
     }
 
@@ -352,7 +352,7 @@ impl<S: MetaStore> Replica<S> {
     fn put_back_lock(&mut self, request: &LockRequest) {
         let LockRequest { file, family, owner, range, .. } = *request;
         let mut at = Some(range.start);
-        for held in self.locks.held_in(self.own_holder(owner), file, family, range) {
+        for held in self.locks.table.held_in(self.own_holder(owner), file, family, range) {
             if let Some(start) = at.filter(|start| *start < held.range.start) {
                 let range = LockRange { start, end: held.range.start - 1 };
                 self.post_in_turn(Up::Unlock { file, family, owner, range });
@@ -371,7 +371,7 @@ impl<S: MetaStore> Replica<S> {
     /// In a new session: what we hold comes first.
     pub(crate) fn locks_reclaim(&mut self) {
         let let_go = self.let_go_in_order();
-        let held = self.locks.held_by(self.config.origin);
+        let held = self.locks.table.held_by(self.config.origin);
         for request in let_go.into_iter().chain(held) {
             let ask = self.ask_lock(LockAsk::Reclaim(request));
             self.tell_parent(Up::KeepLock { ask, request });
@@ -379,7 +379,7 @@ impl<S: MetaStore> Replica<S> {
         self.reclaim_relayed();
         // Who waited for others of this machine alone waits for all of them from now on.
         for id in self.requests.lock_waiters() {
-            let granted = self.locks.give_up(Asker::Own(id));
+            let granted = self.locks.table.give_up(Asker::Own(id));
             self.tell_granted(granted);
         }
         self.requests.wake_locks();

@@ -66,7 +66,7 @@ impl LockRounds {
 impl<S: MetaStore> Replica<S> {
     /// Asks those of our children who may know a client.
     pub(crate) fn begin_lock_round(&mut self, of: Asking, wanted: Wanted<'_>) {
-        let rounds = &self.lock_rounds.rounds;
+        let rounds = &self.locks.rounds.rounds;
         let is_same = |round: &Round| match (round.of, of) {
             (Asking::Station(one, _), Asking::Station(other, _)) => one == other,
             (Asking::Home(_), Asking::Home(_)) | (Asking::Ourselves(_), Asking::Ourselves(_)) => true,
@@ -83,13 +83,13 @@ impl<S: MetaStore> Replica<S> {
         if is_full || waiting.is_empty() {
             return self.end_lock_round(of, false, Vec::new());
         }
-        let ask = AskId(self.lock_rounds.next);
-        self.lock_rounds.next += 1;
+        let ask = AskId(self.locks.rounds.next);
+        self.locks.rounds.next += 1;
         let Wanted { from, client, locks } = wanted;
         for origin in &waiting {
             self.children.tell(*origin, Down::GiveLock { ask, from, client, wanted: locks.to_vec() });
         }
-        self.lock_rounds.rounds.insert(ask, Round { of, waiting, until: self.now + self.config.lease });
+        self.locks.rounds.rounds.insert(ask, Round { of, waiting, until: self.now + self.config.lease });
     }
 
     fn end_lock_round(&mut self, of: Asking, told: bool, left: Vec<LockRequest>) {
@@ -102,18 +102,18 @@ impl<S: MetaStore> Replica<S> {
 
     /// A child answers.
     pub(crate) fn handle_lock_given(&mut self, child: OriginId, ask: AskId, told: bool, left: Vec<LockRequest>) {
-        let Some(round) = self.lock_rounds.rounds.get_mut(&ask) else { return };
+        let Some(round) = self.locks.rounds.rounds.get_mut(&ask) else { return };
         if !round.waiting.remove(&child) || !told && !round.waiting.is_empty() {
             return;
         }
         let of = round.of;
-        self.lock_rounds.rounds.remove(&ask);
+        self.locks.rounds.rounds.remove(&ask);
         self.end_lock_round(of, told, left);
     }
 
     /// A child's session is over: it answers nothing more, and wants no answer.
     pub(crate) fn end_lock_rounds_of(&mut self, child: OriginId) {
-        let rounds = &mut self.lock_rounds.rounds;
+        let rounds = &mut self.locks.rounds.rounds;
         rounds.retain(|_, round| !matches!(round.of, Asking::Station(station, _) if station == child));
         let its: Vec<AskId> = rounds.iter().filter(|(_, r)| r.waiting.contains(&child)).map(|(ask, _)| *ask).collect();
         for ask in its {
@@ -123,19 +123,19 @@ impl<S: MetaStore> Replica<S> {
 
     /// The session with the home is over: it wants no answer.
     pub(crate) fn end_lock_rounds_of_home(&mut self) {
-        self.lock_rounds.rounds.retain(|_, round| !matches!(round.of, Asking::Home(_)));
+        self.locks.rounds.rounds.retain(|_, round| !matches!(round.of, Asking::Home(_)));
     }
 
     /// Ends what was waited for long enough.
     pub(crate) fn check_lock_rounds(&mut self) {
-        if self.lock_rounds.next_end().is_none_or(|end| self.now < end) {
+        if self.locks.rounds.next_end().is_none_or(|end| self.now < end) {
             return;
         }
         let now = self.now;
         let over: Vec<AskId> =
-            self.lock_rounds.rounds.iter().filter(|(_, round)| now >= round.until).map(|(ask, _)| *ask).collect();
+            self.locks.rounds.rounds.iter().filter(|(_, round)| now >= round.until).map(|(ask, _)| *ask).collect();
         for ask in over {
-            if let Some(round) = self.lock_rounds.rounds.remove(&ask) {
+            if let Some(round) = self.locks.rounds.rounds.remove(&ask) {
                 self.end_lock_round(round.of, false, Vec::new());
             }
         }

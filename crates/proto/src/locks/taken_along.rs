@@ -35,11 +35,11 @@ impl<S: MetaStore> Replica<S> {
         if !self.locks_go_up() {
             return;
         }
-        let Some(stamp) = self.upstream.as_ref().and_then(|upstream| upstream.stamp) else { return };
-        for held in self.locks.held_by(self.config.origin) {
+        let Some(stamp) = self.uplink.stamp() else { return };
+        for held in self.locks.table.held_by(self.config.origin) {
             if held.family != LockFamily::Claim {
                 let row = (held.file, held.family, self.own_holder(held.owner));
-                self.taken_along.servers.entry(row).or_default().insert(stamp.origin);
+                self.locks.taken_along.servers.entry(row).or_default().insert(stamp.origin);
             }
         }
     }
@@ -49,7 +49,7 @@ impl<S: MetaStore> Replica<S> {
         if self.config.role != Role::Client {
             return Vec::new();
         }
-        let of_it = self.taken_along.servers.iter().filter(|(_, servers)| servers.contains(&from));
+        let of_it = self.locks.taken_along.servers.iter().filter(|(_, servers)| servers.contains(&from));
         let rows: Vec<Row> = of_it.map(|(row, _)| *row).collect();
         let held: Vec<LockRequest> = rows.into_iter().flat_map(|row| self.held_of(row)).collect();
         for mine in held {
@@ -69,7 +69,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn held_of(&self, (file, family, holder): Row) -> Vec<LockRequest> {
-        self.locks.held_in(holder, file, family, LockRange::WHOLE)
+        self.locks.table.held_in(holder, file, family, LockRange::WHOLE)
     }
 
     fn give_up_lock(&mut self, LockRequest { file, family, owner, .. }: &LockRequest, range: LockRange) {
@@ -79,7 +79,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// What of a server we have. What no message has room for is lost: nobody would know of it.
     fn told_of(&mut self, server: OriginId) -> Vec<LockRequest> {
-        let of_it = self.taken_along.servers.iter().filter(|(_, servers)| servers.contains(&server));
+        let of_it = self.locks.taken_along.servers.iter().filter(|(_, servers)| servers.contains(&server));
         let rows: Vec<Row> = of_it.map(|(row, _)| *row).collect();
         let mut has: Vec<LockRequest> = rows.into_iter().flat_map(|row| self.held_of(row)).collect();
         for beyond in has.split_off(has.len().min(LOCKS_TOLD_MAX)) {

@@ -71,59 +71,58 @@ impl<S: MetaStore> Replica<S> {
     /// A lock was granted to one of our programs.
     pub(crate) fn note_lent(&mut self, request: &LockRequest) {
         if self.is_the_homes(request.file).unwrap_or(true) {
-            self.vouched.add((request.file, request.family, self.own_holder(request.owner)));
+            self.locks.vouched.add((request.file, request.family, self.own_holder(request.owner)));
         }
     }
 
     /// Whether what our parent granted may be another's by now: the word came by a line that stood still.
     pub(crate) fn comes_late(&self, file: FileId) -> bool {
-        self.now >= self.vouched.until && self.is_the_homes(file).unwrap_or(true)
+        self.now >= self.locks.vouched.until && self.is_the_homes(file).unwrap_or(true)
     }
 
     /// A program let go of a range.
     pub(crate) fn note_returned(&mut self, file: FileId, family: LockFamily, owner: LockOwner) {
         let holder = self.own_holder(owner);
-        if self.locks.held_in(holder, file, family, LockRange::WHOLE).is_empty() {
-            self.vouched.remove(&(file, family, holder));
-            self.taken_along.remove(&(file, family, holder));
+        if self.locks.table.held_in(holder, file, family, LockRange::WHOLE).is_empty() {
+            self.locks.vouched.remove(&(file, family, holder));
+            self.locks.taken_along.remove(&(file, family, holder));
         }
     }
 
     /// A session with our parent began.
     pub(crate) fn begin_vouched(&mut self) {
-        if let Some(upstream) = &self.upstream {
-            self.vouched.begin(upstream.lease_until);
+        if let Some(until) = self.uplink.lease_until() {
+            self.locks.vouched.begin(until);
         }
         self.settle_vouched();
     }
 
     /// Our parent said of something that we had before whether it is ours still.
     pub(crate) fn settle_vouched(&mut self) {
-        let Some(upstream) = &self.upstream else { return };
-        if !upstream.lock_asks.values().any(LockAsk::is_of_former_session) {
-            self.vouched.lent.append(&mut self.vouched.doubtful);
+        if self.uplink.is_up() && !self.locks.asks().any(LockAsk::is_of_former_session) {
+            self.locks.vouched.lent.append(&mut self.locks.vouched.doubtful);
         }
     }
 
     /// Our parent answered: what it keeps for us it keeps for a while more.
     pub(crate) fn note_vouched(&mut self) {
-        let Some(upstream) = &self.upstream else { return };
-        if matches!(upstream.state, UplinkState::CatchingUp | UplinkState::Live) {
-            self.vouched.until = self.vouched.until.max(upstream.lease_until);
+        let (Some(state), Some(until)) = (self.uplink.state(), self.uplink.lease_until()) else { return };
+        if matches!(state, UplinkState::CatchingUp | UplinkState::Live) {
+            self.locks.vouched.until = self.locks.vouched.until.max(until);
         }
     }
 
     /// When the next look is due.
     pub(crate) fn vouched_timeout(&self) -> Option<Time> {
-        self.vouched.next()
+        self.locks.vouched.next()
     }
 
     /// What nobody vouches for any more is lost.
     pub(crate) fn check_vouched(&mut self) {
-        if self.vouched.next().is_none_or(|next| self.now < next) {
+        if self.locks.vouched.next().is_none_or(|next| self.now < next) {
             return;
         }
-        for row in self.vouched.take_lost(self.now) {
+        for row in self.locks.vouched.take_lost(self.now) {
             let (file, family, holder) = row;
             if self.config.role == Role::Station {
                 self.lose_row(row);

@@ -40,7 +40,7 @@ impl<S: MetaStore> Replica<S> {
         let Some(sealer) = &self.config.seals else { return true };
         let Some(seal) = seal else { return false };
         let said = self.admission_of(node, origin);
-        let former = self.succession.and_then(|succession| succession.node);
+        let former = self.histories.former_home();
         let own = [self.config.node].into_iter().chain(self.config.former_keys.iter().copied());
         own.chain(former).any(|home| sealer.is_sealed_by(home, &said, seal))
     }

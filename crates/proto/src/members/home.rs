@@ -70,7 +70,7 @@ impl<S: MetaStore> Replica<S> {
     /// it was made, and nobody who could tell may ever come. Of 8 million places two lives hardly draw the same.
     pub(crate) fn free_origin(&mut self) -> Result<Option<OriginId>, StorageError> {
         let all = self.origins()?;
-        if !self.lives.is_later() && self.succession.is_none() {
+        if self.histories.is_first_life_of_home() {
             let counted = all.iter().rev().map(|(origin, _)| origin.raw()).find(|raw| *raw < COUNTED);
             if let Some(origin) = OriginId::new(counted.map_or(1, |last| last + 1)).ok().filter(|o| o.raw() < COUNTED) {
                 return Ok(Some(origin));
@@ -96,7 +96,7 @@ impl<S: MetaStore> Replica<S> {
         origin: OriginId,
         admission: Option<Seal>,
     ) -> Result<bool, GrantError> {
-        let may_have_forgotten = self.config.role == Role::Home && self.lives.is_later();
+        let may_have_forgotten = self.config.role == Role::Home && self.histories.is_later_life();
         if !may_have_forgotten || origin == OriginId::GENESIS || self.origin_image(origin)?.is_some() {
             return Ok(false);
         }

@@ -61,13 +61,13 @@ impl<S: MetaStore> Replica<S> {
     /// The newest word of the home, whose signature was checked. `None`: none came since this replica was opened, or there are no
     /// keys to check it with.
     pub fn home_word(&self) -> Option<HomeWord> {
-        self.words.known
+        self.members.words.known
     }
 
     /// Tells a child that pings the newest word, unless it has it.
     pub(crate) fn tell_home_word(&mut self, peer: PeerId, child: OriginId) {
         self.sign_home_word();
-        let Some(word) = self.words.known else { return };
+        let Some(word) = self.members.words.known else { return };
         let Some(row) = self.children.by_origin.get_mut(&child).filter(|row| row.is_greeted()) else { return };
         if row.told.word < Some(word.at) {
             row.told.word = Some(word.at);
@@ -78,22 +78,23 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn sign_home_word(&mut self) {
-        let is_due = self.words.signed.is_none_or(|signed| self.now >= signed + PERIOD);
+        let is_due = self.members.words.signed.is_none_or(|signed| self.now >= signed + PERIOD);
         let Some(sealer) = self.config.seals.as_ref().filter(|_| self.config.role == Role::Home && is_due) else {
             return;
         };
         let (position, at) = (self.counters.change, self.wall);
         let seal = sealer.seal(&statement(self.config.volume, position, at));
-        (self.words.known, self.words.signed) = (Some(HomeWord { position, at, came: self.now, seal }), Some(self.now));
+        (self.members.words.known, self.members.words.signed) =
+            (Some(HomeWord { position, at, came: self.now, seal }), Some(self.now));
     }
 
     /// A parent passes a word on. One that is not the home's, or no newer than what is known, is left out: there may be a
     /// change of the home's key which only one of both has heard of.
     pub(crate) fn handle_home_word(&mut self, position: CommitNumber, at: WallTime, seal: Seal) {
         let (Some(sealer), Some(home)) = (&self.config.seals, self.config.home) else { return };
-        let is_newer = self.words.known.is_none_or(|known| known.at < at);
+        let is_newer = self.members.words.known.is_none_or(|known| known.at < at);
         if is_newer && sealer.is_sealed_by(home, &statement(self.config.volume, position, at), &seal) {
-            self.words.known = Some(HomeWord { position, at, came: self.now, seal });
+            self.members.words.known = Some(HomeWord { position, at, came: self.now, seal });
         }
     }
 }

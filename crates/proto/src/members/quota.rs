@@ -166,6 +166,12 @@ impl<S: MetaStore> Replica<S> {
         Ok(self.origins()?.into_iter().find_map(of_home).unwrap_or(Quota::NONE))
     }
 
+    /// Reads the quota of the volume at opening.
+    pub(crate) fn begin_quotas(&mut self) -> Result<(), StorageError> {
+        self.members.quotas.of_volume = self.quota_of_volume()?;
+        Ok(())
+    }
+
     /// Reads quotas anew if a change of origins is one of quotas.
     pub(crate) fn handle_quotas_changed(&mut self, changed: &[Changed]) -> Result<(), StorageError> {
         let of = |image: &Option<Image>| match image {
@@ -180,7 +186,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Quotas may have changed: those of the children are read anew, and they are told.
     pub(crate) fn note_quotas(&mut self) -> Result<(), StorageError> {
-        self.quotas.of_volume = self.quota_of_volume()?;
+        self.members.quotas.of_volume = self.quota_of_volume()?;
         let clients: Vec<OriginId> =
             self.children.by_origin.iter().filter(|(_, child)| !child.is_station).map(|(origin, _)| *origin).collect();
         for child in clients {
@@ -201,7 +207,7 @@ impl<S: MetaStore> Replica<S> {
 
     fn quotas_of(&self, child: OriginId) -> [(Quota, OriginId); 2] {
         let own = self.children.by_origin.get(&child).map_or(Quota::NONE, |row| row.quota);
-        [(own, child), (self.quotas.of_volume, ALL)]
+        [(own, child), (self.members.quotas.of_volume, ALL)]
     }
 
     fn usage_under(&self, origin: OriginId) -> Result<Usage, StorageError> {
@@ -222,7 +228,7 @@ impl<S: MetaStore> Replica<S> {
             return Ok(rooms);
         }
         let lefts = self.lefts(child)?;
-        let is_refused = self.quotas.refused.get(&child).is_some_and(|then| !has_more(&lefts, then));
+        let is_refused = self.members.quotas.refused.get(&child).is_some_and(|then| !has_more(&lefts, then));
         let through = self.applied_by(child)?;
         for ((quota, of), left) in quotas.into_iter().zip(lefts) {
             if quota == Quota::NONE {
@@ -249,15 +255,15 @@ impl<S: MetaStore> Replica<S> {
     /// much of the volume's quota was used or became free.
     pub(crate) fn tell_quotas(&mut self) -> Result<(), StorageError> {
         let bounded = |row: &crate::children::Child| row.quota != Quota::NONE;
-        let mut due: BTreeSet<OriginId> = self.quotas.refused.keys().copied().collect();
-        if self.quotas.of_volume == Quota::NONE {
+        let mut due: BTreeSet<OriginId> = self.members.quotas.refused.keys().copied().collect();
+        if self.members.quotas.of_volume == Quota::NONE {
             let busy = self.children.busy.iter();
             due.extend(busy.filter(|child| self.children.by_origin.get(child).is_some_and(bounded)));
         } else {
             due.extend(&self.children.busy);
-            let (quota, used) = (self.quotas.of_volume, self.usage_of_volume()?);
-            if is_news(Left::of(quota, used), Left::of(quota, self.quotas.told), quota) {
-                self.quotas.told = used;
+            let (quota, used) = (self.members.quotas.of_volume, self.usage_of_volume()?);
+            if is_news(Left::of(quota, used), Left::of(quota, self.members.quotas.told), quota) {
+                self.members.quotas.told = used;
                 due.extend(self.children.by_origin.keys());
             }
         }
@@ -271,7 +277,8 @@ impl<S: MetaStore> Replica<S> {
         let told: Vec<&ServerRoom> = row.rooms_told.iter().filter(|room| room.quota.is_some()).collect();
         let is_same = |(now, told): (&ServerRoom, &ServerRoom)| {
             let is_refused = |server: &ServerRoom| server.quota.is_some_and(|quota| quota.is_refused);
-            let quota = if now.quota.is_some_and(|quota| quota.is_members) { row.quota } else { self.quotas.of_volume };
+            let quota =
+                if now.quota.is_some_and(|quota| quota.is_members) { row.quota } else { self.members.quotas.of_volume };
             is_refused(now) == is_refused(told)
                 && now.room.size == told.room.size
                 && !is_news(left_of(now), left_of(told), quota)
@@ -297,12 +304,12 @@ impl<S: MetaStore> Replica<S> {
             };
             if goes_beyond(quota.bytes, used.bytes, more.bytes) || goes_beyond(quota.files, used.files, more.files) {
                 let lefts = self.lefts(child)?;
-                self.quotas.refused.insert(child, lefts);
+                self.members.quotas.refused.insert(child, lefts);
                 let whose = if of == ALL { "the volume's" } else { "its" };
                 return Err(StepError::Peer(peer, format!("sent records beyond {whose} quota")));
             }
         }
-        self.quotas.refused.remove(&child);
+        self.members.quotas.refused.remove(&child);
         Ok(())
     }
 
@@ -313,7 +320,7 @@ impl<S: MetaStore> Replica<S> {
         }
         let change = UsageChange::of(&self.overlay);
         let growth = Growth { own: change.for_origin(self.config.origin), all: change.for_origin(ALL) };
-        self.grown.note(sequence, growth);
+        self.members.grown.note(sequence, growth);
     }
 
     /// Whether a server told of a quota.
@@ -325,10 +332,10 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn note_quota_word(&mut self) {
         let words = || self.rooms_above().iter().filter_map(|server| server.quota);
         let (through, is_held) = (words().map(|word| word.through).next(), words().any(|word| word.is_refused));
-        self.grown.is_held = is_held;
+        self.members.grown.is_held = is_held;
         match through {
-            Some(through) => self.grown.counted_through(through),
-            None => self.grown = Grown::default(),
+            Some(through) => self.members.grown.counted_through(through),
+            None => self.members.grown = Grown::default(),
         }
     }
 
@@ -347,7 +354,7 @@ impl<S: MetaStore> Replica<S> {
         let rooms = self.rooms_above().iter().map(|server| match &server.quota {
             None => (server.room, u64::MAX),
             Some(quota) => {
-                let grown = self.grown.of(quota);
+                let grown = self.members.grown.of(quota);
                 let bytes = if server.room.size == u64::MAX { u64::MAX } else { left(server.room.left, grown.bytes) };
                 (Room { left: bytes, ..server.room }, left(quota.files_left, grown.files))
             }
@@ -395,12 +402,15 @@ impl<S: MetaStore> Replica<S> {
             return false;
         }
         let fits = |left: u64, grown: i64, more: i64| {
-            more <= 0 || !self.grown.is_held && signed(left).saturating_sub(grown) >= more
+            more <= 0 || !self.members.grown.is_held && signed(left).saturating_sub(grown) >= more
         };
         self.rooms_above().iter().all(|server| {
             let Some(quota) = &server.quota else { return true };
-            let (grown, more) =
-                if quota.is_members { (self.grown.sum.own, more.own) } else { (self.grown.sum.all, more.all) };
+            let (grown, more) = if quota.is_members {
+                (self.members.grown.sum.own, more.own)
+            } else {
+                (self.members.grown.sum.all, more.all)
+            };
             fits(server.room.left, grown.bytes, more.bytes) && fits(quota.files_left, grown.files, more.files)
         })
     }
@@ -410,8 +420,8 @@ impl<S: MetaStore> Replica<S> {
         let is_over = |left: u64, size: u64, grown: i64| grown > 0 && grown > signed(left.saturating_add(slack(size)));
         self.rooms_above().iter().any(|server| {
             let Some(quota) = &server.quota else { return false };
-            let grown = self.grown.of(quota);
-            self.grown.is_held
+            let grown = self.members.grown.of(quota);
+            self.members.grown.is_held
                 || is_over(server.room.left, server.room.size, grown.bytes)
                 || is_over(quota.files_left, 0, grown.files)
         })

@@ -25,26 +25,27 @@ pub(crate) struct Rooms {
 impl<S: MetaStore> Replica<S> {
     /// The room of the servers above this replica, as far as they told, nearest first.
     pub fn rooms_above(&self) -> &[ServerRoom] {
-        &self.rooms.above
+        &self.members.rooms.above
     }
 
     /// Whether our parent has room for records. One without would have to end the session when they come; they wait here, and
     /// the session goes on for everything else.
     pub(crate) fn parent_has_room(&self) -> bool {
-        self.rooms.above.first().is_none_or(|parent| parent.room.full != Full::Metadata) && !self.is_over_quota()
+        self.members.rooms.above.first().is_none_or(|parent| parent.room.full != Full::Metadata)
+            && !self.is_over_quota()
     }
 
     /// Whether there is room here for a change. What takes a name away makes room in the end, and goes on into the store's
     /// own reserve.
     pub(crate) fn has_room_for(&self, change: &Change) -> bool {
-        let is_full = self.rooms.own.is_some_and(|room| room.full == Full::Metadata);
+        let is_full = self.members.rooms.own.is_some_and(|room| room.full == Full::Metadata);
         !is_full || matches!(change, Change::Unlink { .. } | Change::Rmdir { .. })
     }
 
     /// The room on our own disk changed.
     pub(crate) fn handle_room(&mut self, room: Room) {
-        if self.rooms.own != Some(room) {
-            self.rooms.own = Some(room);
+        if self.members.rooms.own != Some(room) {
+            self.members.rooms.own = Some(room);
             self.tell_rooms();
         }
     }
@@ -53,13 +54,13 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn handle_rooms(&mut self, rooms: Vec<ServerRoom>) -> Result<(), StepError> {
         let full = rooms.iter().filter(|server| server.room.full != Full::No);
         let full: Vec<_> = full.map(|server| (server.is_home, server.room.full, server.label.clone())).collect();
-        let is_news = full != self.rooms.said;
-        self.rooms.said = full;
-        self.rooms.above = rooms;
-        self.rooms.are_told = true;
+        let is_news = full != self.members.rooms.said;
+        self.members.rooms.said = full;
+        self.members.rooms.above = rooms;
+        self.members.rooms.are_told = true;
         self.note_quota_word();
         if is_news {
-            self.outputs.push_back(Output::RoomsAbove { rooms: self.rooms.above.clone() });
+            self.outputs.push_back(Output::RoomsAbove { rooms: self.members.rooms.above.clone() });
         }
         self.tell_rooms();
         Ok(())
@@ -67,17 +68,17 @@ impl<S: MetaStore> Replica<S> {
 
     /// The session with the parent is over, and its word with it; but for what it said of quotas, to which we keep meanwhile.
     pub(crate) fn forget_rooms(&mut self) {
-        self.rooms.are_told = false;
-        if self.rooms.above.iter().any(|server| server.quota.is_none()) {
-            self.rooms.above.retain(|server| server.quota.is_some());
+        self.members.rooms.are_told = false;
+        if self.members.rooms.above.iter().any(|server| server.quota.is_none()) {
+            self.members.rooms.above.retain(|server| server.quota.is_some());
             self.tell_rooms();
         }
     }
 
     /// A parent welcomes us: what it had to say of room it said before.
     pub(crate) fn forget_rooms_of_former(&mut self) {
-        if !self.rooms.are_told && !self.rooms.above.is_empty() {
-            self.rooms.above.clear();
+        if !self.members.rooms.are_told && !self.members.rooms.above.is_empty() {
+            self.members.rooms.above.clear();
             self.note_quota_word();
         }
     }
@@ -100,14 +101,14 @@ impl<S: MetaStore> Replica<S> {
 
     /// What a child is to be told of room. `None`: nothing, and so it was told before.
     pub(crate) fn rooms_for(&mut self, child: OriginId) -> Result<Option<Down>, StorageError> {
-        let own = self.rooms.own.map(|room| ServerRoom {
+        let own = self.members.rooms.own.map(|room| ServerRoom {
             is_home: self.config.role == Role::Home,
             label: self.config.label.clone(),
             room,
             quota: None,
         });
         let quotas = self.quota_rooms(child)?;
-        let above = self.rooms.above.iter().filter(|server| server.quota.is_none()).cloned();
+        let above = self.members.rooms.above.iter().filter(|server| server.quota.is_none()).cloned();
         let rooms: Vec<ServerRoom> = own.into_iter().chain(quotas).chain(above).take(ROOMS_MAX).collect();
         let Some(row) = self.children.by_origin.get_mut(&child) else { return Ok(None) };
         if rooms.is_empty() && row.rooms_told.is_empty() {

@@ -3,22 +3,10 @@
 use super::{COUNTERS, Counters, OpenError, Replica, Staged};
 use crate::api::{Config, Role};
 use crate::children::Children;
-use crate::children::returning::Returning;
-use crate::children::rights::ChildRights;
 use crate::contents::Contents;
-use crate::histories::fork::Fork;
-use crate::histories::gaps::Gaps;
-use crate::histories::lives::Lives;
-use crate::locks::left::LeftLocks;
-use crate::locks::mail::LockMail;
-use crate::locks::relay::Relays;
-use crate::locks::rounds::LockRounds;
-use crate::locks::table::LockTable;
-use crate::locks::taken_along::TakenAlong;
-use crate::locks::vouched::Vouched;
-use crate::members::home_word::Words;
-use crate::members::quota::{Grown, Quotas};
-use crate::members::rooms::Rooms;
+use crate::histories::Histories;
+use crate::locks::Locks;
+use crate::members::Members;
 use crate::requests::Requests;
 use crate::requests::watches::Watches;
 use crate::state::log::Log;
@@ -26,8 +14,8 @@ use crate::state::overlay::Overlay;
 use crate::state::tables::unpack;
 use crate::state::totals::Totals;
 use crate::state::view_cache::ViewCache;
-use crate::upstream::claims::Claims;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use crate::upstream::Uplink;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use wayfs_types::{Admitted, FileId, Image, Key, MetaStore, Origin, StorageError, Ticket, Time, WallTime};
 
@@ -63,46 +51,19 @@ impl<S: MetaStore> Replica<S> {
             sync_at: None,
             failed: false,
             log: Log::default(),
-            upstream: None,
             peers: BTreeMap::new(),
             children: Children::default(),
-            child_rights: ChildRights::default(),
-            returning: Returning::default(),
             requests: Requests::default(),
             watches: Watches::default(),
-            moved_at: 0,
-            built_upon: BTreeMap::new(),
-            recount: None,
-            forgot_at: 0,
-            ends_children: false,
-            lost_after: BTreeMap::new(),
-            moved_since: None,
+            uplink: Uplink::after(counters.sequence),
             contents: Contents::default(),
-            locks: LockTable::default(),
-            lost_locks: BTreeSet::new(),
-            lock_mail: LockMail::default(),
-            relays: Relays::default(),
-            vouched: Vouched::default(),
-            taken_along: TakenAlong::default(),
-            left_locks: LeftLocks::default(),
-            lock_rounds: LockRounds::default(),
-            claims: Claims::default(),
-            rooms: Rooms::default(),
-            words: Words::default(),
-            grown: Grown::default(),
-            quotas: Quotas::default(),
+            locks: Locks::default(),
+            members: Members::default(),
+            histories: Histories::default(),
             more_work: false,
-            reopened: false,
-            skips: false,
-            sent_through: counters.sequence,
             levels_moved: false,
             replays: 0,
             unvouched: 0,
-            fork: Fork::default(),
-            gaps: Gaps::default(),
-            lives: Lives::default(),
-            succession: None,
-            home_heard: None,
             config,
         };
         if replica.check_identity()? {
@@ -118,7 +79,7 @@ impl<S: MetaStore> Replica<S> {
         self.log = self.read_log()?;
         self.read_renamed()?;
         self.read_stands_for();
-        self.fork.opened_at = self.counters.sequence;
+        self.histories.note_opened_at(self.counters.sequence);
         self.read_gaps()?;
         self.read_found()?;
         self.advance_tallies()?;
@@ -153,7 +114,7 @@ impl<S: MetaStore> Replica<S> {
             self.begin_lock_grace()?;
             self.read_given_locks()?;
             self.begin_usage()?;
-            self.quotas.of_volume = self.quota_of_volume()?;
+            self.begin_quotas()?;
             self.begin_life()?;
         }
         Ok(())

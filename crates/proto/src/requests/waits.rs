@@ -9,7 +9,7 @@ use crate::replica::{Replica, StepError};
 use crate::requests::{Attempt, On};
 use crate::state::tables::{origin_range, table};
 use wayfs_types::request::{Answer, Level};
-use wayfs_types::{FsError, MetaStore, OriginId, RecordId, StorageError};
+use wayfs_types::{FsError, MetaStore, RecordId, StorageError};
 
 impl<S: MetaStore> Replica<S> {
     pub(crate) fn attempt_wait(&mut self, record: Option<RecordId>, until: Level) -> Result<Attempt, StepError> {
@@ -19,7 +19,7 @@ impl<S: MetaStore> Replica<S> {
             None => newest,
             Some(record) if record.origin() == own && record.sequence() <= newest => record.sequence(),
             Some(record) if record.origin() != own && self.is_former(record.origin())? => {
-                self.written_again_through(record.origin())
+                self.histories.written_again_through(self.config.origin, record.origin())
             }
             Some(_) => return Ok(Attempt::Done(Err(FsError::Invalid))),
         };
@@ -37,18 +37,6 @@ impl<S: MetaStore> Replica<S> {
         Ok(Attempt::Park(On::Level))
     }
 
-    /// The last record of our present origin that stands for something written under a former one. After a restart, when it
-    /// is not known any more, the last that was there then.
-    fn written_again_through(&self, former: OriginId) -> u64 {
-        let own = self.config.origin;
-        let mut last = self.fork.went_on.get(&former).copied();
-        // Each origin went on as a later one, so this ends.
-        while let Some((origin, _)) = last.filter(|(origin, _)| *origin != own) {
-            last = self.fork.went_on.get(&origin).copied();
-        }
-        last.map_or(self.fork.opened_at, |(_, sequence)| sequence)
-    }
-
     /// Whether contents that we wrote under a former origin, and that the home named by it, are not where a level says.
     fn owes_of_former(&mut self, until: Level) -> Result<bool, StorageError> {
         let tables: &[u8] = match until {
@@ -57,7 +45,7 @@ impl<S: MetaStore> Replica<S> {
             Level::Stable => &[table::OWED, table::LENT],
         };
         // Every wait looks here each time that something moved: nearly no store ever had another origin.
-        if self.config.role != Role::Client || !self.fork.has_former {
+        if self.config.role != Role::Client || !self.histories.has_former() {
             return Ok(false);
         }
         for of in tables {

@@ -181,9 +181,7 @@ impl<S: MetaStore> Replica<S> {
             let Some((_, oldest)) = self.watches.by_use.pop_first() else { break };
             self.watches.by_file.remove(&oldest);
             self.overlay.delete_raw(number_key(table::WATCH, oldest.inode_number()));
-            if let Some(upstream) = self.upstream.as_mut() {
-                upstream.rights.forget(oldest);
-            }
+            self.uplink.forget_right(oldest);
             files.push(oldest);
         }
         // What was done there alone comes before.

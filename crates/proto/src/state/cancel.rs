@@ -14,9 +14,9 @@ use crate::contents::content_of;
 use crate::contents::ledger::Weight;
 use crate::replica::Replica;
 use crate::state::confirm::Cut;
-use crate::state::gathered::files_of;
 use crate::state::log::LogEntry;
 use crate::state::tables::{number_key, pack, table};
+use crate::upstream::gathered::files_of;
 use std::collections::BTreeMap;
 use wayfs_tree::{Canceller, CreateFolding};
 use wayfs_types::{FileId, MetaStore, Record, RecordId, StorageError};
@@ -39,7 +39,7 @@ fn counts_with(records: &[Record]) -> BTreeMap<RecordId, u64> {
 impl<S: MetaStore> Replica<S> {
     /// Cancels what can be cancelled of the unsent log.
     pub(crate) fn cancel_unsent(&mut self) -> Result<(), StorageError> {
-        let sent_through = self.sent_through.max(self.parent_has(self.config.origin));
+        let sent_through = self.uplink.sent_through().max(self.parent_has(self.config.origin));
         let unsent: Vec<u64> = self
             .log
             .from(0)

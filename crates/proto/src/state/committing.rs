@@ -52,11 +52,10 @@ impl<S: MetaStore> Replica<S> {
             self.log.confirm(*record);
         }
         if let Some(gap) = staged.gap {
-            self.skips = false;
-            self.gaps.insert(gap);
+            self.histories.note_gap_written(gap);
         }
         for found in staged.found {
-            self.fork.lost.unkept.remove(&found);
+            self.histories.note_found_kept(&found);
         }
         self.contents.supersede(staged.superseded);
         self.supersede_unseen(staged.noted);

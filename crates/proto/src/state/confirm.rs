@@ -81,7 +81,7 @@ impl<S: MetaStore> Replica<S> {
         let mut cut = Cut { is_echo: true, ..Cut::default() };
         for (key, image) in &incoming {
             if let (Key::Origin(origin), Some(Image::Origin(image))) = (key, image)
-                && !self.fork.parted.contains(origin)
+                && !self.histories.is_parted(*origin)
             {
                 let positions = self.left_in_log(self.log.tentative_through(*origin, image.applied));
                 if !positions.is_empty() {
@@ -103,7 +103,7 @@ impl<S: MetaStore> Replica<S> {
             expected.extend(self.log_entry(position)?.touched);
         }
         self.compare(incoming, &expected, &mut cut)?;
-        for origin in self.fork.parted.clone() {
+        for origin in self.histories.parted() {
             // Nothing of it will be confirmed any more: the view goes back behind all of it.
             cut.is_echo = false;
             let Some(last) = self.log.tentative_of(origin).last().map(|(_, item)| item.id.sequence()) else { continue };
@@ -182,7 +182,7 @@ impl<S: MetaStore> Replica<S> {
             Key::Inode(file) if watched(*file) || seen_from(&confirmed.image) => true,
             Key::Inode(file) => {
                 let is_maker = file.maker().origin() == self.config.origin;
-                is_maker && vouched(self.upstream.as_ref().map(|upstream| upstream.since))
+                is_maker && vouched(self.uplink.since())
             }
             Key::Conflict(_) | Key::Origin(_) => true,
         }

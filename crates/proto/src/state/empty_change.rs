@@ -1,7 +1,7 @@
 //! Names with nothing behind them.
 //!
 //! Such a name tells others little: it is the lock of a program, or the beginning of something. A station that gathers
-//! records waits longer where one stands among them (`state/gathered.rs`).
+//! records waits longer where one stands among them (`upstream/gathered.rs`).
 
 use std::collections::BTreeSet;
 use wayfs_types::{Content, FileId, Op, RecordId};

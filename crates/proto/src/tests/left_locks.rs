@@ -431,5 +431,5 @@ fn who_is_no_member_any_more_keeps_no_lock() {
     of.world.settle();
     assert_eq!(of.world.answer(of.other, id), Some(Ok(Answer::Done)));
     let station = &of.world.hosts[of.stations[0]].replica;
-    assert!(!station.left_locks.keeps_anything_of(origin), "it is never to be told");
+    assert!(!station.locks.keeps_anything_of(origin), "it is never to be told");
 }

@@ -38,7 +38,7 @@ const AHEAD_LEN: usize = 256 * 1024;
 impl<S: MetaStore> Replica<S> {
     /// Sequence up to which a parent may know records of ours.
     pub(crate) fn own_limit(&self) -> u64 {
-        self.counters.sequence + if self.skips { AHEAD_MAX } else { 0 }
+        self.counters.sequence + if self.histories.skips_numbers() { AHEAD_MAX } else { 0 }
     }
 
     /// The number of our next change.
@@ -51,7 +51,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Whether our next record is the first of a life.
     fn begins_life(&self) -> bool {
-        self.skips && self.staged.gap.is_none()
+        self.histories.skips_numbers() && self.staged.gap.is_none()
     }
 
     /// The first change of a life begins behind what the last one may have sent ahead and lost.
@@ -73,10 +73,10 @@ impl<S: MetaStore> Replica<S> {
 
     /// Sends records that somebody waits for while our own disk is still at it.
     pub(crate) fn send_ahead(&mut self) -> Result<(), StorageError> {
-        let is_first_life_durable = self.stored > Ticket(0) || self.reopened;
+        let is_first_life_durable = self.stored > Ticket(0) || self.histories.was_opened_before();
         if self.config.role != Role::Client
             || !self.config.sends_ahead
-            || self.upstream.as_ref().is_none_or(|upstream| upstream.state != UplinkState::Live)
+            || self.uplink.session.as_ref().is_none_or(|upstream| upstream.state != UplinkState::Live)
             || !is_first_life_durable
             || !self.is_somebody_waiting()
         {
@@ -99,7 +99,7 @@ impl<S: MetaStore> Replica<S> {
             sent = Some(position);
             records.push(record);
         }
-        if let (Some(position), Some(upstream)) = (sent, self.upstream.as_mut()) {
+        if let (Some(position), Some(upstream)) = (sent, self.uplink.session.as_mut()) {
             upstream.position = position;
             upstream.records_at = Some(self.now);
             self.send_with_history(Up::Records { records }, &written);
@@ -109,7 +109,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Positions that may go ahead now: those behind everything that was sent, if nothing durable waits for its turn.
     fn next_ahead(&self) -> Vec<u64> {
-        let Some(upstream) = &self.upstream else { return Vec::new() };
+        let Some(upstream) = &self.uplink.session else { return Vec::new() };
         let mut before = upstream.sent_of(self.config.origin);
         // The next life counts on the present one having been at most so far ahead of its disk.
         let last = self.own_durable().saturating_add(AHEAD_MAX);

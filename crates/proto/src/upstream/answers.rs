@@ -36,7 +36,7 @@ impl<S: MetaStore> Replica<S> {
         through: CommitNumber,
         images: Vec<KeyImage>,
     ) -> Result<(), StepError> {
-        let Some(upstream) = self.upstream.as_mut() else { return Ok(()) };
+        let Some(upstream) = self.uplink.session.as_mut() else { return Ok(()) };
         if upstream.state != UplinkState::Live || !upstream.partial.is_empty() {
             return Err(StepError::Peer(peer, "answered out of turn".to_owned()));
         }
@@ -55,7 +55,7 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         let verdict = if unheard.is_empty() { verdict } else { Verdict::Behind };
-        if let Some(upstream) = self.upstream.as_mut() {
+        if let Some(upstream) = self.uplink.session.as_mut() {
             upstream.by_question.remove(&asked.question);
         }
         let mut listed = None;
@@ -74,7 +74,7 @@ impl<S: MetaStore> Replica<S> {
     /// The parent has not heard of all that we have seen, and says how it is there. What it does not know says nothing; what undoes nothing is
     /// news. It is no answer: nobody vouches for the rest.
     fn take_behind(&mut self, mut images: Vec<KeyImage>) -> Result<(), StorageError> {
-        if self.moved_at == 0 {
+        if self.uplink.past.moved_at == 0 {
             return Ok(());
         }
         images.retain(|pair| pair.image.is_some());
@@ -85,7 +85,7 @@ impl<S: MetaStore> Replica<S> {
     /// Who asked for a file, rather than for a name in a directory, looks at the directories where that stands from then on, as the
     /// parent notes it (`children/stream.rs`): others change the file by their rights to those.
     fn watch_around(&mut self, ask: AskId, question: &Question, images: &[KeyImage]) {
-        let is_noted = self.upstream.as_ref().is_some_and(|upstream| upstream.rights.counts_from(ask));
+        let is_noted = self.uplink.session.as_ref().is_some_and(|upstream| upstream.rights.counts_from(ask));
         if is_noted && matches!(question, Question::Attributes { .. }) {
             looked_at(question, images).for_each(|directory| self.begin_watch(directory));
         }
@@ -106,7 +106,7 @@ impl<S: MetaStore> Replica<S> {
         self.staged.learned.extend(self.untold(&images)?);
         self.begin_watch(watched);
         crowded_in(&images).into_iter().for_each(|file| self.begin_watch(file));
-        if let Some(upstream) = self.upstream.as_mut() {
+        if let Some(upstream) = self.uplink.session.as_mut() {
             looked_at(question, &images).for_each(|directory| upstream.rights.trust(directory));
         }
         let mut listed = None;

@@ -11,23 +11,48 @@ use crate::api::Role;
 use crate::replica::Replica;
 use crate::requests::seen::Seen;
 use crate::state::tables::{FORGOT_AT, LOST_AFTER, MOVED_AT, pack, parse_origin_key, unpack};
+use crate::upstream::Uplink;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use wayfs_types::{Entry, FileId, Image, Inode, Key, MetaStore, Name, Op, OriginId, Place, RecordId, StorageError};
+use wayfs_types::{
+    Entry, FileId, Image, Inode, Key, MetaStore, Name, Op, OriginId, Place, RecordId, StorageError, Time,
+};
 use wayfs_wire::KeyImage;
 
 /// Records that left the log since the move of which is known what they were built upon. Of others what was seen stays until the
 /// parent was asked.
 const BUILT_UPON_MAX: usize = 16_384;
 
+/// What was had by former parents.
+#[derive(Debug, Default)]
+pub(super) struct Past {
+    /// Images of earlier changes were vouched for by a former parent; 0: there was none.
+    pub(super) moved_at: u64,
+    /// What our own records were built upon that left the log since.
+    built_upon: BTreeMap<RecordId, RecordId>,
+    /// What was known before this change no parent need know.
+    forgot_at: u64,
+    /// Former origins of ours, and between which records of them all were lost, or written again since nobody had confirmed them.
+    lost_after: BTreeMap<OriginId, (u64, u64)>,
+    /// Since when this life counts what was seen before the move, and nobody has.
+    moved_since: Option<Time>,
+}
+
+impl Uplink {
+    /// The last record of a former origin of ours after which all were lost.
+    pub(crate) fn lost_after(&self, origin: OriginId) -> u64 {
+        self.past.lost_after.get(&origin).map_or(u64::MAX, |(after, _)| *after)
+    }
+}
+
 impl<S: MetaStore> Replica<S> {
     pub(crate) fn read_moved_at(&mut self) -> Result<(), StorageError> {
-        self.moved_at = self.store.get(MOVED_AT)?.map_or(Ok(0), |bytes| unpack(&bytes))?;
+        self.uplink.past.moved_at = self.store.get(MOVED_AT)?.map_or(Ok(0), |bytes| unpack(&bytes))?;
         Ok(())
     }
 
     pub(crate) fn read_forgotten(&mut self) -> Result<(), StorageError> {
-        self.forgot_at = self.store.get(FORGOT_AT)?.map_or(Ok(0), |bytes| unpack(&bytes))?;
+        self.uplink.past.forgot_at = self.store.get(FORGOT_AT)?.map_or(Ok(0), |bytes| unpack(&bytes))?;
         let mut lost = BTreeMap::new();
         let mut until = LOST_AFTER.to_vec();
         until.push(u8::MAX);
@@ -35,7 +60,7 @@ impl<S: MetaStore> Replica<S> {
             lost.insert(parse_origin_key(&key[1..])?, unpack(value)?);
             Ok(())
         })?;
-        self.lost_after = lost;
+        self.uplink.past.lost_after = lost;
         Ok(())
     }
 
@@ -47,14 +72,14 @@ impl<S: MetaStore> Replica<S> {
 
     /// The same of what was known before this change.
     pub(crate) fn forget_seen_before(&mut self, change: u64) {
-        self.forgot_at = self.forgot_at.max(change);
-        self.overlay.put_raw(FORGOT_AT.to_vec(), pack(&self.forgot_at));
+        self.uplink.past.forgot_at = self.uplink.past.forgot_at.max(change);
+        self.overlay.put_raw(FORGOT_AT.to_vec(), pack(&self.uplink.past.forgot_at));
     }
 
     /// Our own records of an origin after the first of these and up to the second are lost, or nobody has confirmed them: they were
     /// written again under another.
     pub(crate) fn note_lost_after(&mut self, origin: OriginId, (after, through): (u64, u64)) {
-        self.lost_after.insert(origin, (after, through));
+        self.uplink.past.lost_after.insert(origin, (after, through));
         self.call_looks_off();
         let mut key = LOST_AFTER.to_vec();
         key.extend(origin.raw().to_be_bytes());
@@ -63,11 +88,11 @@ impl<S: MetaStore> Replica<S> {
 
     /// Whether an image was known before the home went back.
     fn is_forgotten(&self, key: &Key) -> Result<bool, StorageError> {
-        if self.forgot_at == 0 {
+        if self.uplink.past.forgot_at == 0 {
             return Ok(false);
         }
         let known = self.row_of(key)?;
-        Ok(known.is_some_and(|known| known.number.0 < self.forgot_at))
+        Ok(known.is_some_and(|known| known.number.0 < self.uplink.past.forgot_at))
     }
 
     /// An entry, if a parent's answer has to know of it.
@@ -84,30 +109,30 @@ impl<S: MetaStore> Replica<S> {
     /// From now on another parent vouches.
     pub(crate) fn note_move(&mut self) {
         if self.config.role == Role::Client && self.counters.synced {
-            self.moved_at = self.counters.change.0 + 1;
-            self.moved_since = None;
-            self.overlay.put_raw(MOVED_AT.to_vec(), pack(&self.moved_at));
+            self.uplink.past.moved_at = self.counters.change.0 + 1;
+            self.uplink.past.moved_since = None;
+            self.overlay.put_raw(MOVED_AT.to_vec(), pack(&self.uplink.past.moved_at));
         }
     }
 
     /// What was seen before a move and the home still does not have, long after: whoever had it is gone with it, or away
     /// for longer than anybody waits to look at a directory. From then on the parent's word counts.
     pub(crate) fn forget_unheard(&mut self) {
-        if self.moved_at == 0 {
+        if self.uplink.past.moved_at == 0 {
             return;
         }
-        let since = *self.moved_since.get_or_insert(self.now);
+        let since = *self.uplink.past.moved_since.get_or_insert(self.now);
         let is_home_there = self.is_trusted() && self.is_home_reachable(self.now) == Some(true);
         if is_home_there && self.now >= since + self.config.seen_kept {
             tracing::debug!("what was seen before a move and never came is forgotten");
-            (self.moved_at, self.moved_since) = (0, None);
+            (self.uplink.past.moved_at, self.uplink.past.moved_since) = (0, None);
             self.overlay.delete_raw(MOVED_AT.to_vec());
         }
     }
 
     /// Takes images out of a cut that would undo what we have seen of others.
     pub(crate) fn keep_what_was_seen(&mut self, cut: &mut Vec<KeyImage>) -> Result<(), StorageError> {
-        if self.moved_at == 0 {
+        if self.uplink.past.moved_at == 0 {
             return Ok(());
         }
         let mut kept = Vec::with_capacity(cut.len());
@@ -126,7 +151,7 @@ impl<S: MetaStore> Replica<S> {
     /// that named it knows of it: what that says came after.)
     pub(crate) fn unheard_in(&mut self, images: &[KeyImage], named: &Seen) -> Result<Seen, StorageError> {
         let mut seen = Seen::default();
-        if self.config.role != Role::Client || self.moved_at == 0 {
+        if self.config.role != Role::Client || self.uplink.past.moved_at == 0 {
             return Ok(seen);
         }
         for pair in images {
@@ -253,7 +278,9 @@ impl<S: MetaStore> Replica<S> {
             Some(shadow) => Some((shadow.number, shadow.image)),
             None => self.tx().numbered(key)?.map(|known| (known.number.0, Some(known.image))),
         };
-        Ok(known.filter(|(number, _)| (self.forgot_at..self.moved_at).contains(number)).and_then(|(_, image)| image))
+        Ok(known
+            .filter(|(number, _)| (self.uplink.past.forgot_at..self.uplink.past.moved_at).contains(number))
+            .and_then(|(_, image)| image))
     }
 
     /// Whether `old` is the record of somebody else, and `new` does not tell that its writer knew of it.
@@ -278,7 +305,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// What a record of ours was built upon, as far as that is known.
     fn base_of(&mut self, record: RecordId) -> Result<Option<RecordId>, StorageError> {
-        if let Some(base) = self.built_upon.get(&record) {
+        if let Some(base) = self.uplink.past.built_upon.get(&record) {
             return Ok(Some(*base));
         }
         let Some(position) = self.log.place_of(record) else { return Ok(None) };
@@ -287,16 +314,16 @@ impl<S: MetaStore> Replica<S> {
 
     /// A record of ours leaves the log. Until the move is forgotten the parent may say for the first time what became of it.
     pub(crate) fn note_built_upon(&mut self, position: u64) -> Result<(), StorageError> {
-        if self.moved_at == 0 {
-            self.built_upon.clear();
+        if self.uplink.past.moved_at == 0 {
+            self.uplink.past.built_upon.clear();
             return Ok(());
         }
         let Some(entry) = self.log_entry_left(position)? else { return Ok(()) };
         if let Some(base) = base_in(&entry.record.op) {
-            self.built_upon.insert(entry.record.id, base);
+            self.uplink.past.built_upon.insert(entry.record.id, base);
         }
-        if self.built_upon.len() > BUILT_UPON_MAX {
-            self.built_upon.pop_first();
+        if self.uplink.past.built_upon.len() > BUILT_UPON_MAX {
+            self.uplink.past.built_upon.pop_first();
         }
         Ok(())
     }
@@ -308,7 +335,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Whether a record of ours under a former origin is lost, or nobody has confirmed it: it was written again by another name.
     pub(crate) fn was_written_again(&self, record: RecordId) -> bool {
-        let lost = self.lost_after.get(&record.origin());
+        let lost = self.uplink.past.lost_after.get(&record.origin());
         lost.is_some_and(|(after, through)| *after < record.sequence() && record.sequence() <= *through)
     }
 }

@@ -45,7 +45,7 @@ impl<S: MetaStore> Replica<S> {
             return Ok(Attempt::Done(Ok(Answer::Done)));
         }
         if waiting.offline {
-            let is_late = self.upstream.is_some() && self.now >= waiting.deadline;
+            let is_late = self.uplink.session.is_some() && self.now >= waiting.deadline;
             return Ok(Attempt::Done(Err(if is_late { FsError::TimedOut } else { FsError::Unreachable })));
         }
         if !self.is_trusted() {
@@ -66,9 +66,8 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn ask_catch(&mut self) -> Option<AskId> {
-        let upstream = self.upstream.as_mut()?;
-        let ask = AskId(upstream.next_ask);
-        upstream.next_ask += 1;
+        let upstream = self.uplink.session.as_mut()?;
+        let ask = upstream.next_ask();
         self.tell_parent(Up::Catch { ask });
         Some(ask)
     }
@@ -78,11 +77,11 @@ impl<S: MetaStore> Replica<S> {
     /// until it has.
     pub(crate) fn ask_whether_lost(&mut self) {
         let waits = |up: &crate::upstream::Upstream| up.state == UplinkState::Migrating && up.migration.is_none();
-        if self.config.role != Role::Client || !self.upstream.as_ref().is_some_and(waits) {
+        if self.config.role != Role::Client || !self.uplink.session.as_ref().is_some_and(waits) {
             return;
         }
         let ask = self.ask_catch();
-        if let Some(upstream) = self.upstream.as_mut() {
+        if let Some(upstream) = self.uplink.session.as_mut() {
             upstream.migration = ask;
         }
     }
@@ -93,7 +92,7 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         let lacks_former = !self.lost_of_former()?.is_empty();
-        if let Some(upstream) = self.upstream.as_mut() {
+        if let Some(upstream) = self.uplink.session.as_mut() {
             upstream.lacks_former = lacks_former;
         }
         self.ask_what_is_lost();
@@ -107,11 +106,11 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn ask_what_is_lost(&mut self) {
         let is_due =
             |up: &crate::upstream::Upstream| (up.lost_before.is_some() || up.lacks_former) && up.loss_ask.is_none();
-        if self.config.role != Role::Client || !self.upstream.as_ref().is_some_and(is_due) {
+        if self.config.role != Role::Client || !self.uplink.session.as_ref().is_some_and(is_due) {
             return;
         }
         let ask = self.ask_catch();
-        if let Some(upstream) = self.upstream.as_mut() {
+        if let Some(upstream) = self.uplink.session.as_mut() {
             upstream.loss_ask = ask;
         }
     }
@@ -119,7 +118,7 @@ impl<S: MetaStore> Replica<S> {
     /// The parent was told all that the home has, or cannot reach it. If that lost something of ours of the origins that we had before, it
     /// is written again, though nothing of our own is lost.
     fn end_loss(&mut self, reached: bool) -> Result<(), StorageError> {
-        let Some(upstream) = self.upstream.as_mut() else { return Ok(()) };
+        let Some(upstream) = self.uplink.session.as_mut() else { return Ok(()) };
         upstream.loss_ask = None;
         let (peer, stamp) = (upstream.peer, upstream.stamp);
         if !reached {
@@ -131,7 +130,7 @@ impl<S: MetaStore> Replica<S> {
         }
         if !self.lost_of_former()?.is_empty() {
             // It said so before it had caught up.
-            self.fork.caught_up = stamp;
+            self.histories.note_caught_up(stamp);
             self.disconnect(peer, "the home has less of ours of before than it had: begin anew".to_owned());
         }
         Ok(())
@@ -140,16 +139,16 @@ impl<S: MetaStore> Replica<S> {
     /// The parent was told all that the home has, or cannot reach it.
     fn end_migration(&mut self, reached: bool) {
         let own = self.config.origin;
-        let Some(upstream) = self.upstream.as_mut() else { return };
+        let Some(upstream) = self.uplink.session.as_mut() else { return };
         upstream.migration = None;
         let (has, peer, stamp) = (upstream.applied_of(own), upstream.peer, upstream.stamp);
         if upstream.state != UplinkState::Migrating || !reached || self.is_on_its_way(has) {
             return;
         }
-        if self.fork.has_former {
+        if self.histories.has_former() {
             // What it has of the origins that we had before it says at the beginning of a session only, and this one began before it
             // had caught up.
-            self.fork.caught_up = stamp;
+            self.histories.note_caught_up(stamp);
             self.disconnect(peer, "the home has less of ours than it had: begin anew".to_owned());
             return;
         }
@@ -165,7 +164,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// The home has only so many of our records, and had more.
     pub(crate) fn begin_after_a_loss(&mut self, has: u64) {
-        self.fork.lost_after = Some(has);
+        self.histories.note_lost_after(has);
         // Of others it lost as much: no question may wait for that.
         self.forget_what_was_seen();
         self.begin_fork(format!("the home has {has} records of ours, and had more: it was put back, or replaced"));
@@ -190,9 +189,9 @@ impl<S: MetaStore> Replica<S> {
     /// The parent answered: what it had is told, or it cannot reach the home.
     pub(crate) fn handle_caught(&mut self, ask: AskId, reached: bool) -> Result<(), StorageError> {
         if self.config.role == Role::Client {
-            if self.upstream.as_ref().is_some_and(|upstream| upstream.migration == Some(ask)) {
+            if self.uplink.session.as_ref().is_some_and(|upstream| upstream.migration == Some(ask)) {
                 self.end_migration(reached);
-            } else if self.upstream.as_ref().is_some_and(|upstream| upstream.loss_ask == Some(ask)) {
+            } else if self.uplink.session.as_ref().is_some_and(|upstream| upstream.loss_ask == Some(ask)) {
                 self.end_loss(reached)?;
             } else if reached {
                 self.requests.answered_plainly(ask);

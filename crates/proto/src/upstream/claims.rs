@@ -139,7 +139,7 @@ impl<S: MetaStore> Replica<S> {
         if self.config.role != Role::Client {
             return Ok(None);
         }
-        if let Some(error) = self.claims.refused.remove(&id) {
+        if let Some(error) = self.uplink.claims.refused.remove(&id) {
             return Ok(Some(Attempt::Done(Err(error))));
         }
         let wanted = self.exclusive_among(change)?;
@@ -151,7 +151,7 @@ impl<S: MetaStore> Replica<S> {
             let otherwise = Attempt::Done(Err(FsError::Unreachable));
             return Ok(Some(if may_come { Attempt::Park(On::Session) } else { otherwise }));
         }
-        let held = self.claims.held.get(&id).cloned().unwrap_or_default();
+        let held = self.uplink.claims.held.get(&id).cloned().unwrap_or_default();
         let Some(next) = wanted.difference(&held).next().copied() else { return Ok(None) };
         if held.last().is_some_and(|last| *last > next) {
             // Out of order two could wait for each other.
@@ -178,9 +178,9 @@ impl<S: MetaStore> Replica<S> {
             return;
         }
         if verdict == LockVerdict::Granted {
-            self.claims.held.entry(id).or_default().insert(request.file);
+            self.uplink.claims.held.entry(id).or_default().insert(request.file);
         } else {
-            self.claims.refused.insert(id, lock_error(verdict));
+            self.uplink.claims.refused.insert(id, lock_error(verdict));
         }
         self.requests.wake(vec![id]);
     }
@@ -193,7 +193,7 @@ impl<S: MetaStore> Replica<S> {
         change: &Change,
         outcome: Outcome,
     ) -> Attempt {
-        let Some(files) = self.claims.held.remove(&id) else { return Attempt::Done(outcome) };
+        let Some(files) = self.uplink.claims.held.remove(&id) else { return Attempt::Done(outcome) };
         for file in files {
             let request = claim(id, file);
             let (family, owner, range) = (request.family, request.owner, request.range);
@@ -247,27 +247,17 @@ impl<S: MetaStore> Replica<S> {
 
     /// A request is over: what it claimed is for others.
     pub(crate) fn end_claims(&mut self, id: RequestId) {
-        if self.claims.is_known(id) {
+        if self.uplink.claims.is_known(id) {
             self.let_go_of_claims(id);
-            self.claims.refused.remove(&id);
+            self.uplink.claims.refused.remove(&id);
         }
-        let Some(upstream) = self.upstream.as_mut() else { return };
-        let mut asked = Vec::new();
-        for (ask, of) in &mut upstream.lock_asks {
-            if let LockAsk::Claim(waiting, request) = *of
-                && waiting == id
-            {
-                *of = LockAsk::Abandoned(request);
-                asked.push(*ask);
-            }
-        }
-        for ask in asked {
+        for ask in self.locks.abandon_claims(id) {
             self.post_in_turn(Up::LockCancel { ask });
         }
     }
 
     fn let_go_of_claims(&mut self, id: RequestId) {
-        for file in self.claims.held.remove(&id).unwrap_or_default() {
+        for file in self.uplink.claims.held.remove(&id).unwrap_or_default() {
             let LockRequest { family, owner, range, .. } = claim(id, file);
             self.post_in_turn(Up::Unlock { file, family, owner, range });
         }

@@ -100,9 +100,8 @@ impl<S: MetaStore> Replica<S> {
 
     /// Puts a question to the parent. `None`: there is none, or too many are under way.
     fn ask_facts(&mut self, asking: FactAsk) -> Option<AskId> {
-        let upstream = self.upstream.as_mut().filter(|upstream| upstream.fact_asks.len() < ASKS_MAX)?;
-        let ask = AskId(upstream.next_ask);
-        upstream.next_ask += 1;
+        let upstream = self.uplink.session.as_mut().filter(|upstream| upstream.fact_asks.len() < ASKS_MAX)?;
+        let ask = upstream.next_ask();
         let versions = asking.versions.clone();
         upstream.fact_asks.insert(ask, asking);
         self.tell_parent(Up::Facts { ask, versions });
@@ -136,7 +135,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// The parent answered.
     pub(crate) fn handle_facts(&mut self, ask: AskId, facts: Vec<Facts>) -> Result<(), StorageError> {
-        let asking = self.upstream.as_mut().and_then(|upstream| upstream.fact_asks.remove(&ask));
+        let asking = self.uplink.session.as_mut().and_then(|upstream| upstream.fact_asks.remove(&ask));
         let Some(asking) = asking else { return Ok(()) };
         let FactAsk { versions, known, asker } = asking;
         let told = facts.into_iter().chain(std::iter::repeat(Facts::default()));
@@ -156,7 +155,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// The parent is gone: children that asked get what we know ourselves.
     pub(crate) fn answer_fact_asks(&mut self) {
-        let Some(upstream) = self.upstream.as_mut() else { return };
+        let Some(upstream) = self.uplink.session.as_mut() else { return };
         for (_, FactAsk { known, asker, .. }) in std::mem::take(&mut upstream.fact_asks) {
             if let Some((child, ask)) = asker {
                 self.children.tell(child, Down::Facts { ask, facts: known });

@@ -10,7 +10,7 @@ use wayfs_wire::{Down, KeyImage, Mark, Resume, Up};
 
 impl<S: MetaStore> Replica<S> {
     pub(crate) fn handle_down(&mut self, peer: PeerId, down: Down) -> Result<(), StepError> {
-        let Some(upstream) = self.upstream.as_mut() else { return Ok(()) };
+        let Some(upstream) = self.uplink.session.as_mut() else { return Ok(()) };
         upstream.heard = self.now;
         self.levels_moved = true;
         let greeted = upstream.state != UplinkState::Greeting;
@@ -88,7 +88,7 @@ impl<S: MetaStore> Replica<S> {
     fn handle_pong(&mut self, number: u64, through: Option<CommitNumber>) {
         let lease = self.config.lease;
         let mut rtt = None;
-        let Some(upstream) = self.upstream.as_mut() else { return };
+        let Some(upstream) = self.uplink.session.as_mut() else { return };
         if let (Some(cursor), Some(stamp), true) =
             (through, upstream.stamp, upstream.state == UplinkState::Live && upstream.partial.is_empty())
         {
@@ -119,7 +119,7 @@ impl<S: MetaStore> Replica<S> {
         more: bool,
         images: Vec<KeyImage>,
     ) -> Result<(), StepError> {
-        let Some(upstream) = self.upstream.as_mut() else { return Ok(()) };
+        let Some(upstream) = self.uplink.session.as_mut() else { return Ok(()) };
         let state = upstream.state;
         if !matches!(state, UplinkState::CatchingUp | UplinkState::Live) {
             return Err(StepError::Peer(peer, "sent images that nobody asked for".to_owned()));
@@ -151,13 +151,13 @@ impl<S: MetaStore> Replica<S> {
         }
         self.take_told(cut)?;
         self.counters.resume = Some(Resume { stamp, cursor: through });
-        let ahead = self.upstream.as_mut().map(|upstream| std::mem::take(&mut upstream.marks_ahead));
+        let ahead = self.uplink.session.as_mut().map(|upstream| std::mem::take(&mut upstream.marks_ahead));
         self.handle_marks(peer, &ahead.unwrap_or_default().into_values().collect::<Vec<_>>())?;
         if state == UplinkState::CatchingUp {
             self.sweep()?;
             self.counters.synced = true;
             self.set_standing(UplinkState::Live);
-            if let Some(upstream) = self.upstream.as_mut() {
+            if let Some(upstream) = self.uplink.session.as_mut() {
                 upstream.unplaced.clear();
             }
             // The answer says how the home is.
@@ -209,7 +209,7 @@ impl<S: MetaStore> Replica<S> {
             self.keep_what_was_seen(&mut cut)?;
         }
         if self.counters.rescues {
-            self.fork.named.extend(origins_in(&cut));
+            self.histories.note_named(origins_in(&cut));
         }
         self.note_touched()?;
         self.find_older(&cut)?;
@@ -221,7 +221,7 @@ impl<S: MetaStore> Replica<S> {
         } else {
             self.take_parted(cut, parted)?
         }
-        if let Some(upstream) = self.upstream.as_mut() {
+        if let Some(upstream) = self.uplink.session.as_mut() {
             // Whose its records are is known here, and what we had instead is written again.
             upstream.doubtful.retain(|origin| !told.contains(origin));
         }
@@ -230,7 +230,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Applies those parts of a large cut that meet nothing tentative; the rest waits for its end.
     fn spill(&mut self) -> Result<(), StorageError> {
-        let Some(upstream) = self.upstream.as_mut() else { return Ok(()) };
+        let Some(upstream) = self.uplink.session.as_mut() else { return Ok(()) };
         let (mut free, mut kept) = (Vec::new(), Vec::new());
         for pair in std::mem::take(&mut upstream.partial) {
             let bound = matches!(pair.key, Key::Origin(_)) || self.shadow(&pair.key)?.is_some();
@@ -238,7 +238,7 @@ impl<S: MetaStore> Replica<S> {
         }
         self.take_told(free)?;
         self.keep_found();
-        if let Some(upstream) = self.upstream.as_mut() {
+        if let Some(upstream) = self.uplink.session.as_mut() {
             upstream.partial = kept;
         }
         Ok(())
@@ -261,13 +261,13 @@ impl<S: MetaStore> Replica<S> {
                 None => {}
             }
             if !self.is_placed(mark)? {
-                if let Some(upstream) = self.upstream.as_mut() {
+                if let Some(upstream) = self.uplink.session.as_mut() {
                     upstream.marks_ahead.insert(mark.origin, *mark);
                 }
                 continue;
             }
             // What was told before counts no more, and what is stable may go back.
-            if let Some(upstream) = self.upstream.as_mut() {
+            if let Some(upstream) = self.uplink.session.as_mut() {
                 upstream.marks_ahead.remove(&mark.origin);
             }
             self.note_applied(mark.origin, mark.applied);
@@ -293,7 +293,7 @@ impl<S: MetaStore> Replica<S> {
             }
         }
         self.trim_log()?;
-        let migrating = self.upstream.as_ref().is_some_and(|up| up.state == UplinkState::Migrating);
+        let migrating = self.uplink.session.as_ref().is_some_and(|up| up.state == UplinkState::Migrating);
         if migrating && self.parent_has(own) >= self.confirmed_applied(own)? {
             self.start_stream()?;
         }
@@ -301,7 +301,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn note_applied(&mut self, origin: OriginId, applied: u64) {
-        let Some(upstream) = self.upstream.as_mut() else { return };
+        let Some(upstream) = self.uplink.session.as_mut() else { return };
         let known = upstream.applied.entry(origin).or_insert(0);
         *known = (*known).max(applied);
         if let Some(queue) = upstream.in_flight.get_mut(&origin) {

@@ -31,7 +31,7 @@ impl<S: MetaStore> Replica<S> {
             if self.is_connecting() {
                 return Ok(Some(Attempt::Park(On::Session)));
             }
-            if self.upstream.is_none() && self.now < self.opened + FIRST_SESSION_MAX && !self.all_cached(needs)? {
+            if self.uplink.session.is_none() && self.now < self.opened + FIRST_SESSION_MAX && !self.all_cached(needs)? {
                 return Ok(Some(Attempt::Park(On::FirstSession)));
             }
         }
@@ -52,7 +52,11 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn offline_error(&self, waiting: &Waiting) -> FsError {
-        if self.upstream.is_some() && self.now >= waiting.deadline { FsError::TimedOut } else { FsError::Unreachable }
+        if self.uplink.session.is_some() && self.now >= waiting.deadline {
+            FsError::TimedOut
+        } else {
+            FsError::Unreachable
+        }
     }
 
     pub(crate) fn ask_or_go_offline(
@@ -142,13 +146,12 @@ impl<S: MetaStore> Replica<S> {
 
     /// Asks the parent, or joins a question that is under way.
     pub(crate) fn ask(&mut self, question: Question) -> Result<AskId, StorageError> {
-        if let Some(ask) = self.upstream.as_ref().and_then(|up| up.by_question.get(&question).copied()) {
+        if let Some(ask) = self.uplink.session.as_ref().and_then(|up| up.by_question.get(&question).copied()) {
             return Ok(ask);
         }
         let seen = self.seen_on(&question)?.bounded();
-        let Some(upstream) = self.upstream.as_mut() else { return Ok(AskId(0)) };
-        let ask = AskId(upstream.next_ask);
-        upstream.next_ask += 1;
+        let Some(upstream) = self.uplink.session.as_mut() else { return Ok(AskId(0)) };
+        let ask = upstream.next_ask();
         upstream.by_question.insert(question.clone(), ask);
         self.put_question(ask, Asked { question, seen, times: 1 });
         Ok(ask)
@@ -156,7 +159,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Puts a question to the parent, for the first time or once more.
     pub(crate) fn put_question(&mut self, ask: AskId, asked: Asked) {
-        let Some(upstream) = self.upstream.as_mut() else { return };
+        let Some(upstream) = self.uplink.session.as_mut() else { return };
         let (question, seen) = (asked.question.clone(), asked.seen.records());
         upstream.asks.insert(ask, asked);
         self.tell_parent(Up::Ask { ask, question, seen });
@@ -166,7 +169,7 @@ impl<S: MetaStore> Replica<S> {
     fn seen_on(&self, question: &Question) -> Result<Seen, StorageError> {
         let mut seen = Seen::default();
         // What our parent told us itself it knows; of files that somebody else told of, their own versions count, too.
-        let has_moved = self.moved_at > 0;
+        let has_moved = self.uplink.past.moved_at > 0;
         if !has_moved {
             return Ok(seen);
         }

@@ -132,7 +132,7 @@ pub enum Keeping {
 impl<S: MetaStore> Replica<S> {
     /// Whether what this client closed is seen by the next look of any other at the same parent, and the other way round.
     pub fn is_close_to_open(&self) -> bool {
-        self.upstream.as_ref().is_some_and(|up| up.rights.takes && up.state == UplinkState::Live)
+        self.uplink.session.as_ref().is_some_and(|up| up.rights.takes && up.state == UplinkState::Live)
     }
 
     /// How the kernel may keep what it is told of a directory.
@@ -150,7 +150,7 @@ impl<S: MetaStore> Replica<S> {
     /// Whether the kernel may keep what it is told of a directory: nobody else changes it before we are asked. Without
     /// rights, callbacks break what it keeps.
     pub fn may_keep(&self, directory: FileId) -> bool {
-        let Some(upstream) = &self.upstream else { return true };
+        let Some(upstream) = &self.uplink.session else { return true };
         let rights = &upstream.rights;
         let is_watched = || self.watches.since(directory).is_some();
         let may = match rights.takes {
@@ -164,12 +164,12 @@ impl<S: MetaStore> Replica<S> {
 
     /// Whether the kernel keeps what it was told of a directory before that ended.
     fn kept_before(&self, directory: FileId) -> bool {
-        self.upstream.as_ref().is_some_and(|up| up.rights.kept.contains(&directory))
+        self.uplink.session.as_ref().is_some_and(|up| up.rights.kept.contains(&directory))
     }
 
     /// Whether nobody else looks at a directory, as far as that is promised.
     pub fn has_alone(&self, directory: FileId) -> bool {
-        self.upstream.as_ref().is_none_or(|up| !up.rights.takes || up.rights.alone.contains(&directory))
+        self.uplink.session.as_ref().is_none_or(|up| !up.rights.takes || up.rights.alone.contains(&directory))
     }
 
     /// Whether a change of a file is made at once, without a question to the parent.
@@ -185,13 +185,13 @@ impl<S: MetaStore> Replica<S> {
     }
 
     pub(crate) fn is_doubted(&self, directory: FileId) -> bool {
-        self.upstream.as_ref().is_some_and(|up| up.rights.doubts(directory))
+        self.uplink.session.as_ref().is_some_and(|up| up.rights.doubts(directory))
     }
 
     /// Begins to take rights, if the settings have it so and the parent is as near as they want it. Said before anything is
     /// shown in a session, or as soon as a message went to the parent and back fast enough.
     pub(crate) fn begin_rights(&mut self) {
-        let Some(upstream) = self.upstream.as_mut() else { return };
+        let Some(upstream) = self.uplink.session.as_mut() else { return };
         let takes = match self.config.sharing {
             Sharing::Relaxed => false,
             Sharing::CloseToOpen => true,
@@ -210,7 +210,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// A message came back from the parent after so long.
     pub(crate) fn note_rtt(&mut self, rtt: Duration) {
-        let Some(upstream) = self.upstream.as_mut() else { return };
+        let Some(upstream) = self.uplink.session.as_mut() else { return };
         upstream.rights.note_rtt(rtt);
         if matches!(upstream.state, UplinkState::CatchingUp | UplinkState::Live) {
             self.begin_rights();
@@ -219,7 +219,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// A directory of our own making, which nobody can know of yet.
     pub(crate) fn note_own_directory(&mut self, directory: FileId) {
-        if let Some(upstream) = self.upstream.as_mut()
+        if let Some(upstream) = self.uplink.session.as_mut()
             && upstream.state == UplinkState::Live
             && upstream.rights.takes
         {
@@ -239,7 +239,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn handle_alone(&mut self, files: Vec<FileId>) {
-        let Some(upstream) = self.upstream.as_mut() else { return };
+        let Some(upstream) = self.uplink.session.as_mut() else { return };
         if !upstream.rights.takes {
             return;
         }
@@ -250,7 +250,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn handle_claimed(&mut self, ask: AskId) {
-        let Some(files) = self.upstream.as_mut().and_then(|up| up.rights.claims.remove(&ask)) else { return };
+        let Some(files) = self.uplink.session.as_mut().and_then(|up| up.rights.claims.remove(&ask)) else { return };
         self.handle_alone(files);
         self.requests.answered(ask, Verdict::Found, None);
     }
@@ -264,7 +264,7 @@ impl<S: MetaStore> Replica<S> {
         let kept: Vec<FileId> = files.iter().filter(|file| is_kept(file)).copied().collect();
         let expire = kept.iter().any(is_left);
         let now = self.now;
-        let Some(upstream) = self.upstream.as_mut() else { return };
+        let Some(upstream) = self.uplink.session.as_mut() else { return };
         let rights = &mut upstream.rights;
         let alone: Vec<FileId> = files.iter().filter(|file| rights.alone.contains(file)).copied().collect();
         if then == Then::Ask {
@@ -286,7 +286,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// What was closed under the rights is in the log: they end when all of it was sent.
     pub(crate) fn handle_given_back(&mut self, serial: u64) {
-        let Some(upstream) = self.upstream.as_mut() else { return };
+        let Some(upstream) = self.uplink.session.as_mut() else { return };
         let Some((files, then)) = upstream.rights.given.remove(&serial) else { return };
         // Of nothing: the parent waits for what we did before the session began.
         let mut was_alone = files.is_empty();
@@ -310,7 +310,7 @@ impl<S: MetaStore> Replica<S> {
             return Ok(None);
         }
         let files = self.rights_for(change)?;
-        let Some(upstream) = self.upstream.as_mut() else { return Ok(None) };
+        let Some(upstream) = self.uplink.session.as_mut() else { return Ok(None) };
         if files.len() > CLAIM_MAX || files.iter().all(|file| upstream.rights.alone.contains(file)) {
             return Ok(None);
         }
@@ -320,8 +320,7 @@ impl<S: MetaStore> Replica<S> {
         if let Some(ask) = same {
             return Ok(Some(Attempt::Park(On::Ask(ask))));
         }
-        let ask = AskId(upstream.next_ask);
-        upstream.next_ask += 1;
+        let ask = upstream.next_ask();
         upstream.rights.claims.insert(ask, files.clone());
         // Behind what is being given back: that would take away what this asks for.
         self.post_in_turn(Up::Claim { ask, files });
@@ -334,13 +333,12 @@ impl<S: MetaStore> Replica<S> {
         if !self.is_close_to_open() {
             return;
         }
-        let Some(upstream) = self.upstream.as_mut() else { return };
+        let Some(upstream) = self.uplink.session.as_mut() else { return };
         let is_claimed = upstream.rights.claims.values().any(|files| files.contains(&file));
         if is_claimed || upstream.rights.alone.contains(&file) {
             return;
         }
-        let ask = AskId(upstream.next_ask);
-        upstream.next_ask += 1;
+        let ask = upstream.next_ask();
         upstream.rights.claims.insert(ask, vec![file]);
         self.post_in_turn(Up::Claim { ask, files: vec![file] });
     }

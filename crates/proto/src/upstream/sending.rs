@@ -8,7 +8,7 @@ use crate::state::tables::{record_key, table};
 use crate::upstream::UplinkState;
 use std::collections::BTreeMap;
 use wayfs_types::{MetaStore, OriginId, Record, StorageError};
-use wayfs_wire::SentRecord;
+use wayfs_wire::{SentRecord, Up};
 
 /// Bytes of records under way: more would delay pings and answers on a thin line by more than a lease, and gain
 /// nothing on a fast one.
@@ -17,7 +17,7 @@ const IN_FLIGHT_LEN: usize = 256 * 1024;
 impl<S: MetaStore> Replica<S> {
     /// Sends records, pushes contents.
     pub(crate) fn pump_parent(&mut self) -> Result<(), StorageError> {
-        let Some(upstream) = &self.upstream else { return Ok(()) };
+        let Some(upstream) = &self.uplink.session else { return Ok(()) };
         if matches!(upstream.state, UplinkState::Greeting | UplinkState::Forked) {
             return Ok(());
         }
@@ -37,14 +37,14 @@ impl<S: MetaStore> Replica<S> {
     /// A station gathers records for a period, or for a moment if nothing is under way; a client sends at once.
     pub(crate) fn may_send_records(&mut self) -> bool {
         if self.config.role == Role::Client {
-            return self.upstream.is_some();
+            return self.uplink.session.is_some();
         }
         if self.counters.rescues {
             // What a home that was put back does not know, or not as we do, is to be written again and not to be sent.
             return false;
         }
         self.note_gathering();
-        let gathered = self.upstream.as_ref().and_then(|upstream| self.gathered_at(upstream));
+        let gathered = self.uplink.session.as_ref().and_then(|upstream| self.gathered_at(upstream));
         gathered.is_some_and(|at| self.now >= at)
     }
 
@@ -84,7 +84,7 @@ impl<S: MetaStore> Replica<S> {
             };
             is_whole &= count == records.len();
             records.truncate(count);
-            let Some(upstream) = self.upstream.as_mut() else { return Ok(()) };
+            let Some(upstream) = self.uplink.session.as_mut() else { return Ok(()) };
             upstream.position = if is_whole { last } else { position };
             if records.is_empty() {
                 continue;
@@ -100,20 +100,20 @@ impl<S: MetaStore> Replica<S> {
     /// Bytes of records that are looked at together. A station takes as much as may be under way, since it cancels among
     /// them; what is left leaves in parts where it can.
     fn len_together(&self) -> usize {
-        let flying = self.upstream.as_ref().map_or(0, |upstream| upstream.in_flight_bytes);
+        let flying = self.uplink.session.as_ref().map_or(0, |upstream| upstream.in_flight_bytes);
         let gathered = if self.config.role == Role::Station { IN_FLIGHT_LEN.saturating_sub(flying) } else { 0 };
         self.config.message_len_max.min(gathered.max(FRAME_LEN))
     }
 
     /// These records are on their way.
     pub(crate) fn note_sent(&mut self, records: &[SentRecord]) {
-        let Some(upstream) = self.upstream.as_mut() else { return };
+        let Some(upstream) = self.uplink.session.as_mut() else { return };
         for sent in records {
             let id = sent.record.id;
             upstream.note_flight(id, wayfs_wire::record_len(sent));
             if id.origin() == self.config.origin {
-                upstream.accounted = upstream.accounted.max(id.sequence());
-                self.sent_through = self.sent_through.max(id.sequence());
+                self.contents.account_sent(id.sequence());
+                self.uplink.sent_through = self.uplink.sent_through.max(id.sequence());
             }
         }
     }
@@ -135,7 +135,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// The next positions of the log that the session may pass, and whether each is to be sent.
     pub(crate) fn next_records(&mut self) -> Vec<(u64, bool)> {
-        let Some(upstream) = &self.upstream else { return Vec::new() };
+        let Some(upstream) = &self.uplink.session else { return Vec::new() };
         let mut next = Vec::new();
         let mut wanted_len = 0;
         let mut undurable = false;
@@ -198,7 +198,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Whether somebody waits for records to be sent: for a level, or with the release of a lock.
     pub(crate) fn is_somebody_waiting(&self) -> bool {
-        self.requests.has_level_waiters() || self.lock_mail.is_waiting()
+        self.requests.has_level_waiters() || self.locks.is_release_waiting()
     }
 
     /// Makes everything durable together with the changes of the next moment.
@@ -212,6 +212,19 @@ impl<S: MetaStore> Replica<S> {
     }
 
     pub(crate) fn records_in_flight(&self) -> u64 {
-        self.upstream.as_ref().map_or(0, |up| up.in_flight_len as u64)
+        self.uplink.session.as_ref().map_or(0, |up| up.in_flight_len as u64)
+    }
+
+    /// Our own user waits for *stable*: the parent is asked to bring the contents home.
+    pub(crate) fn want_stable(&mut self, origin: OriginId, through: u64) -> Result<(), StorageError> {
+        self.handle_want(origin, through)?;
+        let ready = self.uplink.session.as_ref().is_some_and(|up| up.asked_stable < through);
+        if ready {
+            if let Some(upstream) = self.uplink.session.as_mut() {
+                upstream.asked_stable = through;
+            }
+            self.tell_parent(Up::Want { origin, through });
+        }
+        Ok(())
     }
 }

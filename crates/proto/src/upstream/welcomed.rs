@@ -23,7 +23,7 @@ impl<S: MetaStore> Replica<S> {
             return Err(StepError::Peer(peer, "resumes what we never had".to_owned()));
         }
         let is_same = self.counters.resume.is_some_and(|known| known.stamp.is_same_store(&stamp));
-        if let Some(upstream) = self.upstream.as_mut() {
+        if let Some(upstream) = self.uplink.session.as_mut() {
             upstream.stamp = Some(stamp);
             upstream.resumed = resume;
             upstream.told_stable = is_same;
@@ -38,7 +38,7 @@ impl<S: MetaStore> Replica<S> {
         self.counters.rescues |= went_back && self.config.role == Role::Station;
         if let Some(reason) = self.fork_in_welcome(own, &applied)? {
             // What another server lost was noted already: this one may be the home, and have lost more.
-            if went_back && (is_same || self.fork.lost_after.is_some()) {
+            if went_back && (is_same || self.histories.knows_a_loss()) {
                 self.note_lost_beside_fork(ends)?;
             }
             self.begin_fork(reason);
@@ -46,16 +46,17 @@ impl<S: MetaStore> Replica<S> {
         }
         let theirs = self.parent_has(own);
         let change = self.counters.change.0 + 1;
-        if let Some(upstream) = self.upstream.as_mut() {
+        if let Some(upstream) = self.uplink.session.as_mut() {
             upstream.lost_before = went_back.then_some(change);
         }
         let confirmed = self.confirmed_applied(own)?;
         // Another server may not have heard yet of what the last one confirmed.
-        let caught_up = self.fork.caught_up.take().filter(|known| known.is_same_store(&stamp));
+        let caught_up = self.histories.take_caught_up(&stamp);
         if self.config.role == Role::Client && is_same && (went_back || resume) && theirs < confirmed {
             // Whoever confirmed more than it has now was put back.
-            self.fork.lost_after = Some(theirs);
-            self.fork.lost_before = self.lost_of_former()?;
+            let lost_before = self.lost_of_former()?;
+            self.histories.note_lost_after(theirs);
+            self.histories.note_lost_before(lost_before);
             self.begin_fork(format!("the parent was put back to an older copy, which has {theirs} records of ours"));
             return Ok(());
         }
@@ -63,7 +64,7 @@ impl<S: MetaStore> Replica<S> {
             let is_lost = theirs < confirmed && !self.is_on_its_way(theirs);
             let lost_before = self.lost_of_former()?;
             if is_lost || !lost_before.is_empty() {
-                self.fork.lost_before = lost_before;
+                self.histories.note_lost_before(lost_before);
                 self.begin_after_a_loss(theirs);
                 return Ok(());
             }
@@ -109,11 +110,11 @@ impl<S: MetaStore> Replica<S> {
     /// takes the whole state over.
     fn begin_anew(&mut self, stamp: Stamp) {
         // A parent that told us all that we know has forgotten nothing of it in the same life of its store: what it says takes that back.
-        if self.fork.told_by.take() != Some(stamp) {
+        if self.histories.take_told_by() != Some(stamp) {
             self.note_move();
         }
         self.counters.resume = None;
-        if let Some(upstream) = self.upstream.as_mut() {
+        if let Some(upstream) = self.uplink.session.as_mut() {
             upstream.anew = true;
         }
         match self.config.role {
@@ -122,10 +123,7 @@ impl<S: MetaStore> Replica<S> {
                 // What the parent vouched for in a cut that changed nothing bears the number of the next change: it was before, too.
                 self.counters.change = self.counters.change.next();
                 self.counters.reset = Some(self.counters.change);
-                self.fork.named.clear();
-                self.fork.unwritten.clear();
-                self.fork.unnamed.clear();
-                self.fork.touched.clear();
+                self.histories.begin_takeover();
             }
             Role::Home => {}
         }

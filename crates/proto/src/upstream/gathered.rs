@@ -212,7 +212,7 @@ impl<S: MetaStore> Replica<S> {
         let Gathering { since, newest_at, empty, .. } = upstream.gathering.as_ref()?;
         let Config { reconcile_period, reconcile_gather, .. } = self.config;
         // Somebody waits for a lock until what was done under it is there.
-        if self.lock_mail.is_waiting() {
+        if self.locks.is_release_waiting() {
             return Some(self.now);
         }
         if let Some(at) = upstream.records_at.filter(|_| upstream.is_flying()) {
@@ -227,7 +227,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn note_gathering(&mut self) {
         let now = self.now;
         let newest = self.log.newest();
-        let Some(upstream) = self.upstream.as_mut() else { return };
+        let Some(upstream) = self.uplink.session.as_mut() else { return };
         let Some(newest) = newest.filter(|newest| *newest > upstream.position) else {
             upstream.gathering = None;
             return;
@@ -245,7 +245,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn begin_gathering_anew(&mut self) {
         let now = self.now;
         let newest = self.log.newest();
-        let Some(upstream) = self.upstream.as_mut() else { return };
+        let Some(upstream) = self.uplink.session.as_mut() else { return };
         let left = newest.filter(|newest| *newest > upstream.position);
         upstream.gathering = left.map(|newest| Gathering::of_old(newest, now));
     }

@@ -123,13 +123,13 @@ impl<S: MetaStore> Replica<S> {
 
     fn sent_contents(&self, version: RecordId) -> Result<Option<Bytes>, StepError> {
         let record = self.logged(version)?;
-        let parted = || self.upstream.as_ref().and_then(|upstream| upstream.parted.get(&version).cloned());
+        let parted = || self.uplink.session.as_ref().and_then(|upstream| upstream.parted.get(&version).cloned());
         Ok(record.as_ref().and_then(inline_of).or_else(parted))
     }
 
     /// Records of others are taken out of the log, and the home may be about to tell what it made of them.
     pub(crate) fn keep_parted(&mut self, entries: &[LogEntry]) {
-        let Some(upstream) = self.upstream.as_mut() else { return };
+        let Some(upstream) = self.uplink.session.as_mut() else { return };
         let contents = entries.iter().filter_map(|entry| Some((entry.record.id, inline_of(&entry.record)?)));
         let room = ECHO_MAX.saturating_sub(upstream.parted.len());
         upstream.parted.extend(contents.filter(|(_, bytes)| bytes.len() >= LEN_MIN).take(room));
