@@ -12,6 +12,9 @@
 //!
 //! Everything that a child is told leaves only when the batch that it rests upon is durable.
 
+pub(crate) mod access;
+pub(crate) mod catches;
+pub(crate) mod echo_filter;
 pub(crate) mod interest;
 pub(crate) mod lapses;
 pub(crate) mod leases;
@@ -25,6 +28,8 @@ pub(crate) mod told;
 pub(crate) mod welcome;
 
 use crate::api::{Neighbour, PeerId, Role};
+use crate::children::catches::Catch;
+use crate::children::echo_filter::EchoFilter;
 use crate::children::lapses::Lapses;
 use crate::children::leases::Parting;
 use crate::children::returning::Returning;
@@ -32,13 +37,13 @@ use crate::children::rights::ChildRights;
 use crate::histories::comparing::Told;
 use crate::replica::{PeerRole, Replica, StepError};
 use crate::state::tables::{origin_key, pack, parse_origin_key, table, unpack};
-use crate::upstream::catching::Catch;
-use crate::upstream::omitting::EchoFilter;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use wayfs_types::{FileId, Image, Key, Life, MetaStore, OriginId, Quota, RecordId, StorageError, Ticket, Time};
+use wayfs_types::{
+    FileId, Image, Key, Life, MetaStore, OriginId, Quota, RecordId, Seal, StorageError, Ticket, Time, WallTime,
+};
 use wayfs_wire::{AskId, Down, LockVerdict, Mark, Message, Question, ServerRoom};
 
 /// Most watches of one child.
@@ -72,65 +77,69 @@ pub(crate) struct ParkedAsk {
 /// One replica below us.
 #[derive(Debug)]
 pub(crate) struct Child {
-    pub(crate) is_station: bool,
-    pub(crate) peer: Option<PeerId>,
-    pub(crate) state: ChildState,
-    pub(crate) heard: Time,
+    is_station: bool,
+    peer: Option<PeerId>,
+    state: ChildState,
+    heard: Time,
     /// A detached client left over from before our restart: what it had received is not known.
-    pub(crate) unknown: bool,
-    pub(crate) outbox: VecDeque<HeldMessage>,
+    unknown: bool,
+    outbox: VecDeque<HeldMessage>,
     /// Serial of the last images or answer sent.
-    pub(crate) serial: u64,
+    serial: u64,
     /// Sent and not yet received: serial, and the first change in it.
-    pub(crate) unreceived: VecDeque<(u64, u64)>,
+    unreceived: VecDeque<(u64, u64)>,
     /// Since when something waits to be received.
-    pub(crate) unreceived_since: Time,
+    unreceived_since: Time,
     /// Everything up to this change was looked through for it.
-    pub(crate) next: u64,
+    next: u64,
     /// What the station has for certain.
-    pub(crate) cursor: u64,
+    cursor: u64,
     /// Changed keys to be sent, by number of change.
-    pub(crate) pending: BTreeMap<u64, Key>,
+    pending: BTreeMap<u64, Key>,
     /// Keys of the first cut that no scan would find.
-    pub(crate) extra: BTreeSet<Key>,
-    pub(crate) started: bool,
+    extra: BTreeSet<Key>,
+    started: bool,
     /// Images were sent that more of the same cut are to follow.
-    pub(crate) cut_is_open: bool,
-    pub(crate) resumed: bool,
+    cut_is_open: bool,
+    resumed: bool,
     /// A client that brought the cursor of another server.
-    pub(crate) came_from_another: bool,
+    came_from_another: bool,
     /// It was told that another copy of its store was opened after it: what it sends until it hears that it writes again.
     is_outlived: bool,
-    pub(crate) watches: BTreeSet<FileId>,
-    pub(crate) asks: VecDeque<ParkedAsk>,
-    pub(crate) marks: BTreeMap<OriginId, Option<Mark>>,
-    pub(crate) stable: BTreeSet<RecordId>,
-    pub(crate) notices: Vec<Down>,
+    watches: BTreeSet<FileId>,
+    asks: VecDeque<ParkedAsk>,
+    marks: BTreeMap<OriginId, Option<Mark>>,
+    stable: BTreeSet<RecordId>,
+    notices: Vec<Down>,
     /// Among these is that locks are lost: no answer to a ping may overtake that, since the child would think that they are kept.
     tells_of_loss: bool,
     /// Locks granted, each after a change of ours: told when it was told all that was done before.
-    pub(crate) grants: Vec<(Down, u64)>,
+    grants: Vec<(Down, u64)>,
     /// What is said about rights, in order; a grant is told as one of a lock is.
-    pub(crate) rights_mail: VecDeque<Down>,
+    rights_mail: VecDeque<Down>,
     /// It claimed in this session what it had before.
-    pub(crate) brings_locks: bool,
+    brings_locks: bool,
     /// It takes rights to change alone, and gives them back.
-    pub(crate) takes_rights: bool,
+    takes_rights: bool,
     /// Client: up to here it has told us which contents of its own it still holds. Beyond, what came by another way is
     /// not safe for all we know.
-    pub(crate) accounted: u64,
+    accounted: u64,
     /// Client: the directory below which it works, if that is not the whole volume.
-    pub(crate) part: Option<FileId>,
+    part: Option<FileId>,
     /// Client: its own quota.
-    pub(crate) quota: Quota,
+    quota: Quota,
     /// What it was told last of room.
-    pub(crate) rooms_told: Vec<ServerRoom>,
+    rooms_told: Vec<ServerRoom>,
     /// What it sent up and need not be told.
-    pub(crate) echo_filter: EchoFilter,
+    echo_filter: EchoFilter,
     /// What it said in this session of the histories of origins.
-    pub(crate) told: Told,
+    told: Told,
+    /// Its signatures for the records of the next message.
+    seals: BTreeMap<RecordId, Seal>,
+    /// The newest word of the home that it was told, by when it was signed.
+    word: Option<WallTime>,
     /// Its wishes to catch up with the home.
-    pub(crate) catches: VecDeque<(AskId, Catch)>,
+    catches: VecDeque<(AskId, Catch)>,
 }
 
 /// A message that waits for the disk.
@@ -187,6 +196,8 @@ impl Child {
             accounted: 0,
             echo_filter: EchoFilter::default(),
             told: Told::default(),
+            seals: BTreeMap::new(),
+            word: None,
             catches: VecDeque::new(),
         }
     }
@@ -226,35 +237,32 @@ struct ChildRow {
 /// All children.
 #[derive(Debug, Default)]
 pub(crate) struct Children {
-    pub(crate) by_origin: BTreeMap<OriginId, Child>,
-    pub(crate) watchers: BTreeMap<FileId, BTreeSet<OriginId>>,
+    by_origin: BTreeMap<OriginId, Child>,
+    watchers: BTreeMap<FileId, BTreeSet<OriginId>>,
     /// Which children are told the marks of an origin.
-    pub(crate) subjects: BTreeMap<OriginId, BTreeSet<OriginId>>,
+    subjects: BTreeMap<OriginId, BTreeSet<OriginId>>,
     /// Origins whose marks may have moved.
-    pub(crate) dirty: BTreeSet<OriginId>,
+    dirty: BTreeSet<OriginId>,
     /// Children for which there may be something to do.
-    pub(crate) busy: BTreeSet<OriginId>,
+    busy: BTreeSet<OriginId>,
     /// Records whose writers wait for the callbacks of others: sequence, and change.
-    pub(crate) blocked: BTreeMap<OriginId, VecDeque<(u64, u64)>>,
+    blocked: BTreeMap<OriginId, VecDeque<(u64, u64)>>,
     /// Children with something in the outbox.
     gated: BTreeSet<OriginId>,
     /// Children with questions that wait for us to catch up.
-    pub(crate) waiting: BTreeSet<OriginId>,
+    waiting: BTreeSet<OriginId>,
     /// How far stations that are away have come: tombstones are kept for them.
-    pub(crate) station_cursors: BTreeMap<OriginId, u64>,
-    /// There are no tombstones below this change. A look at those that went (or whose keys came back) costs
-    /// a sorted store as much as a look at as many that are there.
-    pub(crate) tombstones_from: u64,
-    pub(crate) next_check: Option<Time>,
+    station_cursors: BTreeMap<OriginId, u64>,
+    next_check: Option<Time>,
     /// Lives of the children's stores that had sessions here.
-    pub(crate) lives: BTreeMap<OriginId, ChildLives>,
+    lives: BTreeMap<OriginId, ChildLives>,
     /// Who kept others waiting.
-    pub(crate) lapses: Lapses,
+    lapses: Lapses,
     /// Who of them changes what alone.
     rights: ChildRights,
     returning: Returning,
     /// All children are to begin anew.
-    pub(crate) ends_all: bool,
+    ends_all: bool,
 }
 
 /// Lives of a child's store that are remembered: one that comes back was copied.
@@ -466,7 +474,7 @@ impl<S: MetaStore> Replica<S> {
         self.children.next_check = None;
         self.peers.insert(peer, PeerRole::Child(origin));
         self.note_holders_moved();
-        self.contents.seeking.ask_again(origin);
+        self.contents.ask_again(origin);
         self.locks_child_returns(origin);
         let cursor = self.children.station_cursors.get(&origin).copied().unwrap_or(0);
         self.write_child_row(origin, is_station, cursor);

@@ -24,6 +24,7 @@
 //!
 //! Inline contents travel in their records and are everywhere.
 
+pub(crate) mod access;
 pub(crate) mod announced;
 pub(crate) mod declared;
 pub(crate) mod floors;
@@ -138,65 +139,63 @@ pub(crate) struct Contents {
     said: Option<Said>,
     /// From which key on a client is to look for contents of its own that the home may have lost; `None`: for none.
     recount: Option<Vec<u8>>,
-    pub(crate) announced: Announced,
+    announced: Announced,
     /// Versions that somebody wants at our parent.
-    pub(crate) wanted: BTreeSet<RecordId>,
+    wanted: BTreeSet<RecordId>,
     /// Those of them for which the parent asked itself: it knows better than we whether their file is there.
-    pub(crate) called: BTreeSet<RecordId>,
-    pub(crate) wanted_through: BTreeMap<OriginId, u64>,
+    called: BTreeSet<RecordId>,
+    wanted_through: BTreeMap<OriginId, u64>,
     /// Server: of which origins all is wanted, and was not looked at yet: from which number, and up to which.
-    pub(crate) wants: BTreeMap<OriginId, (u64, u64)>,
+    wants: BTreeMap<OriginId, (u64, u64)>,
     /// Pushes under way in the present session.
-    pub(crate) pushing: BTreeSet<RecordId>,
+    pushing: BTreeSet<RecordId>,
     /// Pushes confirmed in the present session.
-    pub(crate) pushed: BTreeSet<RecordId>,
+    pushed: BTreeSet<RecordId>,
     /// Client: everything owed up to here was pushed in this session.
-    pub(crate) push_cursor: u64,
+    push_cursor: u64,
     /// Client: and everything that is owed of its former origins.
-    pub(crate) former_pushed: bool,
+    former_pushed: bool,
     /// To be told to the parent.
-    pub(crate) haves: BTreeSet<RecordId>,
+    haves: BTreeSet<RecordId>,
     /// Versions that were sent as cancelled in this session: nobody will ask for them.
-    pub(crate) cancelled: BTreeSet<RecordId>,
+    cancelled: BTreeSet<RecordId>,
     /// Stable although something before is not; for display.
     stable: BTreeMap<RecordId, WallTime>,
     /// Child stations with a copy of a file, by file; and the order of coming in.
-    pub(crate) copies: BTreeMap<FileId, BTreeSet<OriginId>>,
-    pub(crate) copies_order: VecDeque<FileId>,
+    copies: BTreeMap<FileId, BTreeSet<OriginId>>,
+    copies_order: VecDeque<FileId>,
     /// Versions that left the view of the home.
-    pub(crate) superseded: Vec<Superseded>,
+    superseded: Vec<Superseded>,
     /// Home: stations that told that they have contents of records which have not come yet. A client that moves may be
     /// faster by its new station, and the former one has no reason to send the record then, nor to tell again.
     early_haves: BTreeMap<RecordId, BTreeSet<OriginId>>,
     /// Home: the same of those that could give contents.
     early_spares: BTreeMap<RecordId, BTreeSet<OriginId>>,
     /// Station: versions that somebody below could give, of which the home is to be told.
-    pub(crate) spares: BTreeSet<RecordId>,
+    spares: BTreeSet<RecordId>,
     /// Station: contents that the home named and that are looked for here.
-    pub(crate) named: crate::contents::named::Named,
-    pub(crate) replacing: crate::contents::lent::Replacing,
+    named: crate::contents::named::Named,
+    replacing: crate::contents::lent::Replacing,
     /// Home: versions that nobody has on record.
-    pub(crate) seeking: crate::contents::lost::Seeking,
+    seeking: crate::contents::lost::Seeking,
     /// Versions of which the parent is to be told that nobody here has them, and whether their writer says so.
-    pub(crate) gone: BTreeMap<RecordId, bool>,
+    gone: BTreeMap<RecordId, bool>,
     /// Client: how often the driver looks for a version at present.
-    pub(crate) looks: BTreeMap<RecordId, u32>,
+    looks: BTreeMap<RecordId, u32>,
     /// Those of before our history forked, of versions that were written again since: what they find is looked for by its new name.
-    pub(crate) stale_looks: BTreeMap<RecordId, u32>,
+    stale_looks: BTreeMap<RecordId, u32>,
     /// Home: stations that said of what is missing that nobody below them has it any more. They are on record for it no more, and
     /// wait to hear what became of it. (After a restart they say so again, in their next sessions.)
-    pub(crate) said_gone: BTreeMap<RecordId, BTreeSet<OriginId>>,
+    said_gone: BTreeMap<RecordId, BTreeSet<OriginId>>,
     /// Station: versions that the home looks for, and that our clients are asked about. Client: versions of ours that were
     /// declared lost and that we have: what the parent says of what came later does not hold for them.
-    pub(crate) sought: BTreeMap<RecordId, HeldVersion>,
+    sought: BTreeMap<RecordId, HeldVersion>,
     /// Station: when to look which contents nobody below has who is there.
-    pub(crate) gone_at: Option<Time>,
+    gone_at: Option<Time>,
     /// Versions that the home declared lost: whoever waits for them waits no longer.
-    pub(crate) lost_news: Vec<crate::contents::declared::LossNews>,
+    lost_news: Vec<crate::contents::declared::LossNews>,
     /// Client: bytes of what is lent that have gone on.
-    pub(crate) sent_home: BTreeMap<RecordId, u64>,
-    /// Facts about the versions of others that we asked for.
-    pub(crate) told: crate::upstream::fact_asks::FactsTold,
+    sent_home: BTreeMap<RecordId, u64>,
     floors: Floors,
 }
 
@@ -367,7 +366,7 @@ impl<S: MetaStore> Replica<S> {
             }
             Source::Child { origin, is_station, held } => {
                 let stored = effect.stored.map_or((file, record.id), |stored| (stored.file, stored.version));
-                let is_server = |other: &OriginId| self.children.by_origin.get(other).is_some_and(|c| c.is_station);
+                let is_server = |other: &OriginId| self.children.is_station(*other);
                 let safe = others.iter().any(is_server).then_some(self.wall);
                 // It may have said so before, in its own name, and hold nothing in that of the writer.
                 let is_holder = held || others.contains(&origin);
@@ -580,11 +579,10 @@ impl<S: MetaStore> Replica<S> {
     /// waited for any more, it is safe where it is. A writer that is connected first accounts for it; one that is not may have moved
     /// for good, and what it holds that the home lost meanwhile it says when it comes.
     pub(crate) fn settle_awaited(&mut self, origin: OriginId) -> Result<(), StorageError> {
-        let told = match self.children.by_origin.get(&origin) {
-            Some(row) if row.is_station => return Ok(()),
-            Some(row) if row.peer.is_some() => row.accounted,
-            Some(_) | None => u64::MAX,
-        };
+        if self.children.is_station(origin) {
+            return Ok(());
+        }
+        let told = self.children.accounts_for(origin);
         let through = self.marks(origin)?.stable.min(told);
         while let Some(first) = self.first_awaited(origin)?.filter(|first| *first <= through) {
             let Ok(record) = RecordId::new(origin, first) else { return Ok(()) };
@@ -604,7 +602,7 @@ impl<S: MetaStore> Replica<S> {
     /// What was told of single versions may not be so any more.
     pub(crate) fn forget_told(&mut self) {
         self.contents.stable.clear();
-        self.contents.told = crate::upstream::fact_asks::FactsTold::default();
+        self.uplink.forget_facts();
     }
 
     /// When one version became stable, if that was told by itself.

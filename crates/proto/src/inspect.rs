@@ -155,7 +155,7 @@ impl<S: MetaStore> Replica<S> {
             conflicts_open: positive(self.totals.conflicts),
             versions_lost: positive(self.totals.lost) + positive(self.totals.vanished),
             requests_waiting: self.requests.len() as u64,
-            children: self.children.by_origin.values().filter(|child| child.peer.is_some()).count() as u64,
+            children: self.children.peers().len() as u64,
         }
     }
 
@@ -199,7 +199,7 @@ impl<S: MetaStore> Replica<S> {
             let since = self.waits_since(file, version, facts)?;
             let path = self.path_of(file)?;
             let bytes = content.size();
-            let sent = self.contents.sent_home.get(&version).copied().unwrap_or(0).min(bytes);
+            let sent = self.contents.sent_home(version).min(bytes);
             waiting.push(ContentWaiting { version, file, path, bytes, since, facts, sent, is_queued });
         }
         Ok(waiting)

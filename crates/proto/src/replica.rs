@@ -195,6 +195,9 @@ pub struct Replica<S> {
     pub(crate) children: Children,
     pub(crate) requests: Requests,
     pub(crate) watches: Watches,
+    /// There are no tombstones below this change. A look at those that went (or whose keys came back) costs
+    /// a sorted store as much as a look at as many that are there.
+    pub(crate) tombstones_from: u64,
     pub(crate) uplink: Uplink,
     pub(crate) contents: Contents,
     pub(crate) locks: Locks,
@@ -342,7 +345,7 @@ impl<S: MetaStore> Replica<S> {
         self.retry_requests();
         self.pump_rights();
         if self.config.role == Role::Home && self.look_at_wants()? {
-            self.more_work |= !self.contents.wants.is_empty();
+            self.more_work |= self.contents.has_wants();
         }
         self.pump_children()?;
         self.pump_parent()?;

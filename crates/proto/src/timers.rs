@@ -13,7 +13,6 @@ impl<S: MetaStore> Replica<S> {
         if self.more_work {
             return Some(self.now);
         }
-        let replacing = self.contents.replacing.timeout();
         [
             self.sync_at,
             self.requests.next_deadline(),
@@ -22,8 +21,7 @@ impl<S: MetaStore> Replica<S> {
             self.locks.timeout(),
             self.children_timeout(),
             self.rights_timeout(),
-            replacing,
-            self.contents.gone_at,
+            self.contents.timeout(),
             self.recount_timeout(),
         ]
         .into_iter()
@@ -37,7 +35,7 @@ impl<S: MetaStore> Replica<S> {
         self.return_unused_locks();
         self.forget_unheard();
         self.wake_waiting();
-        self.contents.announced.forget_old(self.now, self.config.announced_grace);
+        self.contents.forget_old_announcements(self.now, self.config.announced_grace);
         self.release_superseded()?;
         self.replace_holders()?;
         self.look_for_gone()?;
@@ -53,7 +51,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn handle_origins_changed(&mut self, changed: &[Changed]) {
         for change in changed {
             let Key::Origin(origin) = &change.key else { continue };
-            self.children.dirty.insert(*origin);
+            self.children.note_marks_moved([*origin]);
             self.note_holders_moved();
             let is_revoked = matches!(&change.new, Some(Image::Origin(image)) if image.admitted == Admitted::Revoked);
             if is_revoked || change.old.is_none() {

@@ -36,7 +36,7 @@ use crate::requests::watches::Watches;
 use crate::state::tables::{number_key, table};
 use crate::upstream::backwards::Past;
 use crate::upstream::claims::Claims;
-use crate::upstream::fact_asks::FactAsk;
+use crate::upstream::fact_asks::{FactAsk, FactsTold};
 use crate::upstream::gathered::Gathering;
 use crate::upstream::rights::OwnRights;
 use bytes::Bytes;
@@ -72,6 +72,8 @@ pub(crate) struct Uplink {
     /// Client: what it claims of the home for its changes.
     claims: Claims,
     past: Past,
+    /// Facts about the versions of others that we asked for.
+    facts: FactsTold,
     /// When the home was heard last, by our parent's word or by itself; `None`: not since we were opened.
     home_heard: Option<Time>,
     /// Sequence of our own up to which somebody may have been told.
@@ -81,65 +83,65 @@ pub(crate) struct Uplink {
 /// The session with our parent.
 #[derive(Debug)]
 pub(crate) struct Upstream {
-    pub(crate) peer: PeerId,
-    pub(crate) state: UplinkState,
+    peer: PeerId,
+    state: UplinkState,
     /// Our own change after which all that the parent vouched for came in this session.
-    pub(crate) since: u64,
-    pub(crate) began: Time,
+    since: u64,
+    began: Time,
     heard: Time,
     /// Our cache may be trusted until then.
-    pub(crate) lease_until: Time,
+    lease_until: Time,
     pings: VecDeque<(u64, Time)>,
     ping_number: u64,
     next_ping: Time,
-    pub(crate) stamp: Option<Stamp>,
+    stamp: Option<Stamp>,
     /// What the parent has of each origin.
-    pub(crate) applied: BTreeMap<OriginId, u64>,
+    applied: BTreeMap<OriginId, u64>,
     /// Positions of the log up to here were sent or need not be.
-    pub(crate) position: u64,
+    position: u64,
     /// Sent and not acknowledged: sequence, and bytes.
     in_flight: BTreeMap<OriginId, VecDeque<(u64, usize)>>,
-    pub(crate) in_flight_len: usize,
-    pub(crate) in_flight_bytes: usize,
-    pub(crate) records_at: Option<Time>,
+    in_flight_len: usize,
+    in_flight_bytes: usize,
+    records_at: Option<Time>,
     /// Records that wait to be sent.
-    pub(crate) gathering: Option<Gathering>,
+    gathering: Option<Gathering>,
     /// The parent goes on where we left off with it.
-    pub(crate) resumed: bool,
+    resumed: bool,
     /// Client: the parent has told how much of ours is stable, in this session or the last.
-    pub(crate) told_stable: bool,
+    told_stable: bool,
     /// The parent could not resume: what it does not name of small tables is no more.
-    pub(crate) anew: bool,
+    anew: bool,
     /// The cut so far.
-    pub(crate) partial: Vec<KeyImage>,
-    pub(crate) asks: BTreeMap<AskId, Asked>,
-    pub(crate) by_question: BTreeMap<Question, AskId>,
+    partial: Vec<KeyImage>,
+    asks: BTreeMap<AskId, Asked>,
+    by_question: BTreeMap<Question, AskId>,
     /// Client: its question whether the home still has what it confirmed of ours.
-    pub(crate) migration: Option<AskId>,
+    migration: Option<AskId>,
     /// Client: the parent was put back, or heard that the home was: what we knew before this change may be lost.
-    pub(crate) lost_before: Option<u64>,
+    lost_before: Option<u64>,
     /// Client: the parent has less than the home had of what we wrote under the origins that we had before.
-    pub(crate) lacks_former: bool,
+    lacks_former: bool,
     /// Client: its question whether the parent has caught up since.
-    pub(crate) loss_ask: Option<AskId>,
+    loss_ask: Option<AskId>,
     /// Questions about facts, our own and those of children.
-    pub(crate) fact_asks: BTreeMap<AskId, FactAsk>,
-    pub(crate) next_ask: u64,
+    fact_asks: BTreeMap<AskId, FactAsk>,
+    next_ask: u64,
     /// Station: contents of records that are written again by another name and may have been sent in this session by their own.
-    pub(crate) parted: BTreeMap<RecordId, Bytes>,
+    parted: BTreeMap<RecordId, Bytes>,
     /// What we may change without a question.
-    pub(crate) rights: OwnRights,
+    rights: OwnRights,
     /// Sequence up to which the parent was asked to make us stable.
-    pub(crate) asked_stable: u64,
+    asked_stable: u64,
     /// Station: origins of which the home has other records than we; nothing of them is sent until its image of them was taken over.
-    pub(crate) doubtful: BTreeSet<OriginId>,
+    doubtful: BTreeSet<OriginId>,
     /// Origins of which the parent has a record that we do not know: until its first images say whose, nothing that comes
     /// after is sent.
-    pub(crate) unplaced: BTreeSet<OriginId>,
+    unplaced: BTreeSet<OriginId>,
     /// What was said of origins whose images are to come yet.
-    pub(crate) marks_ahead: BTreeMap<OriginId, Mark>,
+    marks_ahead: BTreeMap<OriginId, Mark>,
     /// The last record of each origin that was sent in this session.
-    pub(crate) told: BTreeMap<OriginId, u64>,
+    told: BTreeMap<OriginId, u64>,
 }
 
 impl Uplink {
@@ -196,6 +198,16 @@ impl Uplink {
     /// A number for a question that is put in this session.
     pub(crate) fn next_ask(&mut self) -> Option<AskId> {
         self.session.as_mut().map(Upstream::next_ask)
+    }
+
+    /// What we were told of them may not be so any more.
+    pub(crate) fn forget_facts(&mut self) {
+        self.facts = FactsTold::default();
+    }
+
+    /// What we were told of the versions of others.
+    pub(crate) fn facts(&self) -> &FactsTold {
+        &self.facts
     }
 
     /// Whether a question about facts waits for its answer.

@@ -66,7 +66,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn child_lost(&mut self, origin: OriginId, parting: Parting) {
         self.note_holders_moved();
         self.note_child_away();
-        self.contents.seeking.note_went(origin);
+        self.contents.note_went(origin);
         self.locks_child_away(origin);
         self.end_lock_rounds_of(origin);
         if parting == Parting::Left {

@@ -110,7 +110,7 @@ impl<S: MetaStore> Replica<S> {
         let Some(child) = self.children.by_origin.get_mut(&origin) else { return Ok(()) };
         child.accounted = safe;
         let is_station = child.is_station;
-        self.contents.replacing.begin_session(origin);
+        self.contents.begin_child_session(origin);
         if !is_station {
             // What was called safe elsewhere its writer may have let go.
             self.note_let_go(origin, 1, safe, &BTreeSet::new())?;

@@ -5,9 +5,9 @@
 //! and their bytes are kept while the children are given what they have to get, and forgotten afterwards: nothing is
 //! committed in between, so nothing of it can be out of date.
 
+use crate::children::echo_filter::EchoFilter;
 use crate::replica::Replica;
 use crate::state::tables::{number_key, parse_change, table};
-use crate::upstream::omitting::EchoFilter;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::Arc;

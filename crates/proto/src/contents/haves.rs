@@ -19,7 +19,7 @@ impl<S: MetaStore> Replica<S> {
                     missing.spares.retain(|spare| *spare != child);
                     missing.holders.retain(|holder| *holder != child);
                     missing.holders.push(child);
-                    let is_server = self.children.by_origin.get(&child).is_some_and(|child| child.is_station);
+                    let is_server = self.children.is_station(child);
                     let was_safe = missing.safe.is_some();
                     missing.safe = missing.safe.or(is_server.then_some(self.wall));
                     let excess = missing.holders.len().saturating_sub(HOLDERS_MAX);

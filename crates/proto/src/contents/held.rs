@@ -64,8 +64,7 @@ impl<S: MetaStore> Replica<S> {
 impl<S: MetaStore> Replica<S> {
     /// A child accounts for a record by sending it.
     pub(crate) fn account(&mut self, child: OriginId, record: RecordId) {
-        if let Some(row) = self.children.by_origin.get_mut(&child).filter(|_| record.origin() == child) {
-            row.accounted = row.accounted.max(record.sequence());
+        if record.origin() == child && self.children.account(child, record.sequence()) {
             self.staged.marks.insert(child);
         }
     }
@@ -86,11 +85,9 @@ impl<S: MetaStore> Replica<S> {
         for HeldVersion { version, file, content } in versions {
             self.note_held(child, version, file, content)?;
         }
-        let from = self.children.by_origin.get(&child).map_or(through, |row| row.accounted);
+        let from = self.children.accounted(child).unwrap_or(through);
         self.note_let_go(child, from + 1, through, &held)?;
-        if let Some(row) = self.children.by_origin.get_mut(&child) {
-            row.accounted = row.accounted.max(through);
-        }
+        self.children.account(child, through);
         self.staged.marks.insert(child);
         Ok(())
     }

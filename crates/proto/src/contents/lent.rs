@@ -334,7 +334,7 @@ impl<S: MetaStore> Replica<S> {
         child: OriginId,
         versions: Vec<LentVersion>,
     ) -> Result<(), StepError> {
-        let is_station = self.children.by_origin.get(&child).is_some_and(|row| row.is_station);
+        let is_station = self.children.is_station(child);
         if !is_station {
             self.check_lent(peer, child, &versions)?;
         }
@@ -426,7 +426,7 @@ impl<S: MetaStore> Replica<S> {
 
     fn put_spare(&mut self, version: RecordId, mut missing: Missing, child: OriginId, to: Option<OriginId>) {
         missing.claimed = to.or(missing.claimed);
-        if self.children.by_origin.get(&child).is_some_and(|row| !row.is_station) {
+        if self.children.is_client(child) {
             // A client that was to push it, and lent it to another meanwhile, pushes it no more before it is asked.
             missing.holders.retain(|holder| *holder != child);
         }
@@ -539,7 +539,7 @@ impl<S: MetaStore> Replica<S> {
         for holder in &missing.holders {
             let is_there = self.children.peer_of(*holder).is_some();
             // A client pushes what it has without being asked.
-            let is_station = self.children.by_origin.get(holder).is_some_and(|row| row.is_station);
+            let is_station = self.children.is_station(*holder);
             let replacing = &mut self.contents.replacing;
             if is_there {
                 replacing.away.remove(holder);
@@ -576,7 +576,7 @@ impl<S: MetaStore> Replica<S> {
     fn spares_there(&self, missing: &Missing, version: RecordId) -> (Vec<OriginId>, Vec<OriginId>) {
         let there = missing.spares.iter().copied().filter(|spare| self.children.peer_of(*spare).is_some());
         there.partition(|spare| {
-            let is_station = self.children.by_origin.get(spare).is_some_and(|row| row.is_station);
+            let is_station = self.children.is_station(*spare);
             !is_station || self.contents.replacing.has_told(version, *spare)
         })
     }

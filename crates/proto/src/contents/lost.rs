@@ -142,8 +142,7 @@ impl<S: MetaStore> Replica<S> {
             return Ok(true);
         }
         let now = self.now;
-        let stations = self.children.by_origin.iter().filter(|(_, child)| child.is_station && child.is_greeted());
-        let mut there: Vec<OriginId> = stations.map(|(origin, _)| *origin).collect();
+        let mut there: Vec<OriginId> = self.children.greeted_stations().collect();
         there.extend(self.writers_below(version.origin())?);
         let sought = self.contents.seeking.by_version.entry(version);
         let sought = sought.or_insert_with(|| Sought { since: now, asked: BTreeSet::new(), look: Look::Ahead });
@@ -195,7 +194,7 @@ impl<S: MetaStore> Replica<S> {
     /// writer's word (`note_gone`): two copies may run. When the session has ended the other is asked again.
     pub(crate) fn ask_under_other_numbers(&mut self) -> Result<(), StorageError> {
         for went in std::mem::take(&mut self.contents.seeking.went) {
-            let there: Vec<OriginId> = self.children.by_origin.keys().copied().filter(|other| *other != went).collect();
+            let there: Vec<OriginId> = self.children.all().filter(|other| *other != went).collect();
             for other in there {
                 if self.children.peer_of(other).is_some() && self.speaks_for(other, went)? {
                     self.contents.seeking.ask_again(other);
@@ -227,8 +226,7 @@ impl<S: MetaStore> Replica<S> {
         let Some(image) = self.origin_image(former)?.filter(|image| image.admitted == Admitted::Station) else {
             return Ok(false);
         };
-        let there = self.children.by_origin.iter().filter(|(_, child)| child.is_station && child.is_greeted());
-        let others: Vec<OriginId> = there.map(|(origin, _)| *origin).filter(|origin| *origin != former).collect();
+        let others: Vec<OriginId> = self.children.greeted_stations().filter(|origin| *origin != former).collect();
         for other in others {
             if self.origin_image(other)?.is_some_and(|other| other.node == image.node) {
                 return Ok(self.children.peer_of(former).is_none());
@@ -265,8 +263,8 @@ impl<S: MetaStore> Replica<S> {
 
     /// Everybody who may wait to hear of a version that nobody has on record: who said that it is gone is on none.
     pub(crate) fn all_who_wait(&self, version: RecordId, missing: &Missing) -> BTreeSet<OriginId> {
-        let stations = self.children.by_origin.iter().filter(|(_, child)| child.is_station);
-        stations.map(|(origin, _)| *origin).chain(missing.everybody()).chain([version.origin()]).collect()
+        let stations = self.children.all().filter(|child| self.children.is_station(*child));
+        stations.chain(missing.everybody()).chain([version.origin()]).collect()
     }
 
     /// Says that nobody has the bytes of a version, and puts what is left in their place.
@@ -434,7 +432,7 @@ impl<S: MetaStore> Replica<S> {
             self.keep_root(version, &lost.content);
             self.contents.note_row(table::MISSING, version);
         }
-        let is_client = self.children.by_origin.get(&child).is_some_and(|row| !row.is_station);
+        let is_client = self.children.is_client(child);
         if is_holder && is_client {
             self.overlay.put_raw(record_key(AWAITED, version), Vec::new());
             self.contents.note_awaited(version);

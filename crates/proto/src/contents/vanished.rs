@@ -199,7 +199,7 @@ impl<S: MetaStore> Replica<S> {
     /// Whether a child is there that brings contents by this name. What we wrote again in place of a client it knows by another one:
     /// it brings it by that, if it still has it.
     fn will_bring(&self, child: OriginId, version: RecordId) -> bool {
-        let is_station = || self.children.by_origin.get(&child).is_some_and(|row| row.is_station);
+        let is_station = || self.children.is_station(child);
         self.children.peer_of(child).is_some() && (version.origin() != self.config.origin || is_station())
     }
 
@@ -349,8 +349,7 @@ impl<S: MetaStore> Replica<S> {
     /// Clients of ours with a session who wrote under an origin, be it one that they had before.
     pub(crate) fn writers_below(&mut self, origin: OriginId) -> Result<Vec<OriginId>, StorageError> {
         let Some(node) = self.origin_image(origin)?.map(|image| image.node) else { return Ok(Vec::new()) };
-        let clients = self.children.by_origin.iter().filter(|(_, child)| !child.is_station && child.is_greeted());
-        let clients: Vec<OriginId> = clients.map(|(origin, _)| *origin).collect();
+        let clients: Vec<OriginId> = self.children.greeted_clients().collect();
         let mut writers = Vec::new();
         for client in clients {
             if self.origin_image(client)?.is_some_and(|image| image.node == node) {
@@ -413,7 +412,7 @@ impl<S: MetaStore> Replica<S> {
         child: OriginId,
         (versions, writer): (Vec<RecordId>, bool),
     ) -> Result<(), StepError> {
-        let is_station = self.children.by_origin.get(&child).is_some_and(|row| row.is_station);
+        let is_station = self.children.is_station(child);
         if !is_station {
             for version in &versions {
                 if !self.may_speak_for(child, version.origin())? {

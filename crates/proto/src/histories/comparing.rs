@@ -21,9 +21,7 @@ use crate::state::log::LogItem;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use wayfs_tree::{applied_chain, chained};
-use wayfs_types::{
-    Chain, FileId, Image, Key, MetaStore, Op, Origin, OriginId, Record, RecordId, Seal, StorageError, WallTime,
-};
+use wayfs_types::{Chain, FileId, Image, Key, MetaStore, Op, Origin, OriginId, Record, RecordId, StorageError};
 use wayfs_wire::{Applied, KeyImage, Mark, SentRecord, Up};
 
 /// Statements of a child about its histories that wait for the records which they are about.
@@ -36,10 +34,6 @@ pub(crate) struct Told {
     last: BTreeMap<OriginId, (u64, Chain)>,
     /// Upon what records to come were written.
     stated: BTreeMap<(OriginId, u64), Chain>,
-    /// Signatures for the records of the next message.
-    pub(crate) seals: BTreeMap<RecordId, Seal>,
-    /// The newest word of the home, by when it was signed.
-    pub(crate) word: Option<WallTime>,
 }
 
 impl Told {
@@ -263,12 +257,12 @@ impl<S: MetaStore> Replica<S> {
         child: OriginId,
         chains: Vec<Applied>,
     ) -> Result<(), StepError> {
-        let Some(row) = self.children.by_origin.get_mut(&child) else { return Ok(()) };
-        if row.told.stated.len() + chains.len() > STATED_MAX {
+        let Some(told) = self.children.told_mut(child) else { return Ok(()) };
+        if told.stated.len() + chains.len() > STATED_MAX {
             return Err(StepError::Peer(peer, "tells of more histories than it sends records of".to_owned()));
         }
         let stated = chains.into_iter().map(|of| ((of.origin, of.through), of.chain));
-        row.told.stated.extend(stated);
+        told.stated.extend(stated);
         Ok(())
     }
 
@@ -284,14 +278,14 @@ impl<S: MetaStore> Replica<S> {
         let origin = record.id.origin();
         let sequence = record.id.sequence();
         let (applied, chain) = applied_chain(&self.tx(), origin)?;
-        let Some(row) = self.children.by_origin.get_mut(&child) else { return Ok(()) };
+        let Some(told) = self.children.told_mut(child) else { return Ok(()) };
         let is_new_life = matches!(record.op, Op::Skip { .. });
-        let before = if is_new_life { Some(Chain::START) } else { row.told.before(record) };
+        let before = if is_new_life { Some(Chain::START) } else { told.before(record) };
         let Some(before) = before else {
             return Err(StepError::Peer(peer, format!("sent record {} without a word of what it was upon", record.id)));
         };
         let after = end.unwrap_or_else(|| chained(before, record));
-        row.told.last.insert(origin, (sequence, after));
+        told.last.insert(origin, (sequence, after));
         let repeats_another = sequence == applied && after != chain;
         let continues_another = sequence > applied && record.follows() == applied && !is_new_life && before != chain;
         if repeats_another || continues_another {

@@ -14,6 +14,7 @@
 //! gone, and was told *safe*. If it is not gone it writes its records again as well; the same contents under one
 //! name are one file.
 
+use crate::contents::access::ByWriter;
 use crate::api::{Output, PeerId, Role};
 use crate::contents::Source;
 use crate::histories::gaps::Gaps;
@@ -42,43 +43,43 @@ const RENAMED_MAX: usize = 65_536;
 #[derive(Debug, Default)]
 pub(crate) struct Fork {
     /// Our own history forked, and how that was noticed.
-    pub(crate) noticed: Option<String>,
+    pub(super) noticed: Option<String>,
     /// Origins whose tentative records are being taken out of the view.
-    pub(crate) parted: BTreeSet<OriginId>,
+    pub(super) parted: BTreeSet<OriginId>,
     /// Records that were written again, and as which.
-    pub(crate) renamed: BTreeMap<RecordId, RecordId>,
+    pub(super) renamed: BTreeMap<RecordId, RecordId>,
     /// Requests that wait may name some of them as they were called before.
-    pub(crate) renames_waiting: bool,
+    pub(super) renames_waiting: bool,
     /// Of those that became one: whose content the record has.
-    pub(crate) stands_for: BTreeMap<RecordId, RecordId>,
+    pub(super) stands_for: BTreeMap<RecordId, RecordId>,
     /// Into which file a record stored that was written again: copies that tell of it may be gone before the programs that
     /// have the file open, or whose writes to it a restart commits.
-    pub(crate) stored_into: BTreeMap<RecordId, FileId>,
+    pub(super) stored_into: BTreeMap<RecordId, FileId>,
     /// As what the origins that we had before went on, since this store was opened: the next origin, and its last record that
     /// stands for one of theirs.
-    pub(crate) went_on: BTreeMap<OriginId, (OriginId, u64)>,
+    pub(super) went_on: BTreeMap<OriginId, (OriginId, u64)>,
     /// This store wrote under another origin before.
-    pub(crate) has_former: bool,
+    pub(super) has_former: bool,
     /// Our last record when this store was opened.
-    pub(crate) opened_at: u64,
+    pub(super) opened_at: u64,
     /// What a parent that was put back lost.
-    pub(crate) lost: Lost,
+    pub(super) lost: Lost,
     /// Client: the parent went back, and has only our records up to here.
-    pub(crate) lost_after: Option<u64>,
+    pub(super) lost_after: Option<u64>,
     /// Client: and of the origins that we had before only so many.
-    pub(crate) lost_before: BTreeMap<OriginId, u64>,
+    pub(super) lost_before: BTreeMap<OriginId, u64>,
     /// Client: who had told all that is known here when this store took another number, in which of its lives.
-    pub(crate) told_by: Option<Stamp>,
+    pub(super) told_by: Option<Stamp>,
     /// Client: this parent said in the session before that it has all that the home has, and lacked records of ours.
-    pub(crate) caught_up: Option<Stamp>,
+    pub(super) caught_up: Option<Stamp>,
     /// Station: what children wrote and the home, that was put back, has not. It is written again when all that it was upon is.
-    pub(crate) unwritten: Vec<(OriginId, Vec<LogEntry>)>,
+    pub(super) unwritten: Vec<(OriginId, Vec<LogEntry>)>,
     /// Station: what tentative records touched before the home, that was put back, told its state.
-    pub(crate) touched: BTreeMap<RecordId, Vec<Key>>,
+    pub(super) touched: BTreeMap<RecordId, Vec<Key>>,
     /// Station: keys that a replay put back while the home told its whole state, and that it has not named.
-    pub(crate) unnamed: BTreeSet<Key>,
+    pub(super) unnamed: BTreeSet<Key>,
     /// Station: the origins that the home named while it told its whole state.
-    pub(crate) named: BTreeSet<OriginId>,
+    pub(super) named: BTreeSet<OriginId>,
     /// Whose wish for a new origin was passed on.
     asked: BTreeMap<(OriginId, Life), OriginId>,
 }
@@ -298,7 +299,7 @@ impl<S: MetaStore> Replica<S> {
     fn note_gone_again(&mut self, record: &Record) -> Result<(), StorageError> {
         let Some((file, content)) = crate::contents::content_of(record) else { return Ok(()) };
         self.put_vanished(record.id, file, content.clone())?;
-        self.contents.gone.insert(record.id, true);
+        self.contents.note_gone(record.id, ByWriter::Yes);
         Ok(())
     }
 
@@ -460,7 +461,7 @@ impl<S: MetaStore> Replica<S> {
 impl<S: MetaStore> Replica<S> {
     /// Whether this life of a child's store was followed by another before: then there are two of it.
     pub(crate) fn is_outlived(&mut self, child: OriginId, life: Life) -> bool {
-        life != Life::NONE && self.children.lives.entry(child).or_default().is_outlived(life)
+        life != Life::NONE && self.children.note_life(child, life)
     }
 
     pub(crate) fn handle_renew(
@@ -470,7 +471,7 @@ impl<S: MetaStore> Replica<S> {
         of: OriginId,
         life: Life,
     ) -> Result<(), StepError> {
-        let is_station = self.children.by_origin.get(&child).is_some_and(|row| row.is_station);
+        let is_station = self.children.is_station(child);
         if of != child && !is_station {
             return Err(StepError::Peer(peer, "wants a new origin for another".to_owned()));
         }

@@ -145,7 +145,7 @@ impl<S: MetaStore> Replica<S> {
         self.histories.lives.is_cut = false;
         self.histories.lives.lost_at = Some(self.now);
         self.histories.lives.present = Some((0, opened));
-        self.children.ends_all = true;
+        self.children.end_all();
     }
 
     /// Whether a child that comes from another server may have seen there what is lost here, and would wait for it. After so
@@ -155,10 +155,8 @@ impl<S: MetaStore> Replica<S> {
     }
 
     pub(crate) fn end_children(&mut self) {
-        if std::mem::take(&mut self.children.ends_all) {
-            let children = self.children.by_origin.values();
-            let peers: Vec<_> = children.filter_map(|child| child.peer).collect();
-            for peer in peers {
+        if self.children.take_end_of_all() {
+            for peer in self.children.peers() {
                 self.disconnect(peer, BEGIN_ANEW.to_owned());
             }
         }

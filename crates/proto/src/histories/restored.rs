@@ -33,21 +33,21 @@ use wayfs_wire::KeyImage;
 #[derive(Debug, Default)]
 pub(crate) struct Lost {
     /// Files and directories that it does not name any more.
-    pub(crate) gone: BTreeMap<FileId, Inode>,
+    pub(super) gone: BTreeMap<FileId, Inode>,
     /// Files of which it has an older version: upon which version ours is to be stored.
-    pub(crate) older: BTreeMap<FileId, (RecordId, Arc<Inode>)>,
+    pub(super) older: BTreeMap<FileId, (RecordId, Arc<Inode>)>,
     /// What has other names, or none.
-    pub(crate) moved: BTreeMap<FileId, Moved>,
+    pub(super) moved: BTreeMap<FileId, Moved>,
     /// What has newer attributes than those that it shows, of a version that we knew.
-    pub(crate) changed: BTreeMap<FileId, (RecordId, Arc<Inode>)>,
+    pub(super) changed: BTreeMap<FileId, (RecordId, Arc<Inode>)>,
     /// What it shows under a name by a record of which we had not heard.
     placed_since: BTreeSet<FileId>,
     /// Which names of files with many it had and lacks, and which it shows and had not: their inodes do not list them.
     names: BTreeMap<FileId, Renamed>,
     /// What a client removed: by which record, and how that is done again, in whose name.
-    pub(crate) removed: BTreeMap<RecordId, (Op, u32)>,
+    pub(super) removed: BTreeMap<RecordId, (Op, u32)>,
     /// What was found of files and is in no store yet (`found_lost`).
-    pub(crate) unkept: BTreeSet<(Found, FileId)>,
+    pub(super) unkept: BTreeSet<(Found, FileId)>,
 }
 
 /// How the names of a crowded file differ.
@@ -146,9 +146,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Whoever came from another server before we knew, and saw there what is lost, begins anew and is told so.
     fn tell_who_came_before(&mut self) {
-        let came = self.children.by_origin.values().filter(|child| child.came_from_another);
-        let peers: Vec<_> = came.filter_map(|child| child.peer).collect();
-        for peer in peers {
+        for peer in self.children.peers_from_another() {
             self.disconnect(peer, crate::histories::lives::BEGIN_ANEW.to_owned());
         }
     }

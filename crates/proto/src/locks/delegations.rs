@@ -235,7 +235,7 @@ impl<S: MetaStore> Replica<S> {
 impl<S: MetaStore> Replica<S> {
     /// A client asks for a lock that nobody else is concerned with: it decides about the file from here on. Answers whether it does.
     pub(crate) fn delegate_locks(&mut self, child: OriginId, ask: AskId, request: &LockRequest) -> bool {
-        let is_client = self.children.by_origin.get(&child).is_some_and(|row| !row.is_station);
+        let is_client = self.children.is_client(child);
         let most = self.config.lock_delegations_max;
         let may_be = is_client && most > 0 && request.family != LockFamily::Claim;
         if !may_be || self.is_the_homes(request.file).unwrap_or(true) {

@@ -107,9 +107,9 @@ impl<S: MetaStore> Replica<S> {
 
     /// Writes down that a child may have locks from now on. Answers whether there was room for it.
     pub(crate) fn note_may_hold(&mut self, child: OriginId, family: LockFamily) -> Result<bool, StepError> {
-        let is_station = self.children.by_origin.get(&child).is_some_and(|row| row.is_station);
-        let lives = self.children.lives.get(&child).filter(|_| is_station);
-        let row = HolderRow { is_station, life: lives.map_or(Life::NONE, |lives| lives.current) };
+        let is_station = self.children.is_station(child);
+        let life = if is_station { self.children.life_of(child) } else { Life::NONE };
+        let row = HolderRow { is_station, life };
         let known = self.locks.grace.rows.get(&child);
         // What it had in a former life its clients may come for yet.
         let speaks_for_all = !self.locks.grace.waits_for(child) && !self.locks.kept.is_forgetful(child);
@@ -125,7 +125,7 @@ impl<S: MetaStore> Replica<S> {
             done => done?,
         }
         self.locks.grace.rows.insert(child, (row, self.now + self.config.lease));
-        self.children.next_check = None;
+        self.children.check_soon();
         Ok(true)
     }
 

@@ -10,7 +10,6 @@
 //! A station that was restarted has forgotten what its clients have. What it does not reclaim is kept as long, for them to come
 //! back to it and ask for it (`Up::KeepLock`).
 
-use crate::children::ChildState;
 use crate::locks::table::Which;
 use crate::replica::Replica;
 use std::collections::BTreeMap;
@@ -111,11 +110,7 @@ impl<S: MetaStore> Replica<S> {
         self.locks.kept.forgetful = left;
         for (station, _) in BTreeMap::<OriginId, Time>::into_iter(over) {
             // One that has not yet reclaimed what it knows of does so now.
-            let is_reclaiming = self
-                .children
-                .by_origin
-                .get(&station)
-                .is_some_and(|child| matches!(child.state, ChildState::Greeting | ChildState::Ready));
+            let is_reclaiming = self.children.is_beginning(station);
             if !is_reclaiming {
                 let granted = self.locks.table.release_stale(station, Which::All);
                 self.tell_granted(granted);

@@ -179,9 +179,10 @@ impl<S: MetaStore> Replica<S> {
         {
             return;
         }
-        let away = self.locks.left.clients.iter().filter(|(client, left)| {
-            !left.is_known && **client != holder.origin && !self.children.by_origin.contains_key(client)
-        });
+        let away =
+            self.locks.left.clients.iter().filter(|(client, left)| {
+                !left.is_known && **client != holder.origin && !self.children.is_known(**client)
+            });
         for client in away.map(|(client, _)| *client).collect::<Vec<_>>() {
             self.locks.table.suppose(client, request);
         }
@@ -324,7 +325,7 @@ impl<S: MetaStore> Replica<S> {
             // More was given since.
             self.tell_given(client);
         }
-        let is_back = self.children.by_origin.contains_key(&client);
+        let is_back = self.children.is_known(client);
         let Some(left) = self.locks.left.clients.get_mut(&client).filter(|_| !is_back) else { return };
         *left = Left { is_known: left.is_known || told, is_nowhere: !told };
         if told {

@@ -77,9 +77,9 @@ impl<S: MetaStore> Replica<S> {
         let knows = |origin: OriginId, is_station: bool| {
             if is_station { is_home && origin != wanted.from } else { origin == wanted.client }
         };
-        let children = self.children.by_origin.iter();
-        let asked = children.filter(|(origin, child)| child.is_greeted() && knows(**origin, child.is_station));
-        let waiting: BTreeSet<OriginId> = asked.map(|(origin, _)| *origin).collect();
+        let stations = self.children.greeted_stations().filter(|origin| knows(*origin, true));
+        let clients = self.children.greeted_clients().filter(|origin| knows(*origin, false));
+        let waiting: BTreeSet<OriginId> = stations.chain(clients).collect();
         if is_full || waiting.is_empty() {
             return self.end_lock_round(of, false, Vec::new());
         }
@@ -164,7 +164,7 @@ impl<S: MetaStore> Replica<S> {
     /// # Errors
     /// [`StepError::Peer`] if a client says what only a station may say.
     pub(crate) fn handle_child_lock_news(&mut self, peer: PeerId, child: OriginId, said: Up) -> Result<(), StepError> {
-        let is_station = self.children.by_origin.get(&child).is_some_and(|row| row.is_station);
+        let is_station = self.children.is_station(child);
         match said {
             Up::LockGiven { ask, told, left } => self.handle_lock_given(child, ask, told, left),
             _ if !is_station => {
@@ -185,8 +185,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// A client claims here what it has: all who may have something to tell it about that hear of it, once in its session.
     pub(crate) fn note_brings_locks(&mut self, client: OriginId) {
-        let Some(child) = self.children.by_origin.get_mut(&client) else { return };
-        if child.is_station || std::mem::replace(&mut child.brings_locks, true) {
+        if !self.children.note_brings_locks(client) {
             return;
         }
         match self.config.role {
@@ -198,17 +197,15 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn tell_stations_who_brings(&mut self, client: OriginId, by: Option<OriginId>) {
-        let children = self.children.by_origin.iter();
-        let others = children.filter(|(origin, child)| child.is_station && child.is_greeted() && Some(**origin) != by);
-        for station in others.map(|(origin, _)| *origin).collect::<Vec<_>>() {
+        let others: Vec<OriginId> = self.children.greeted_stations().filter(|origin| Some(*origin) != by).collect();
+        for station in others {
             self.children.tell(station, Down::BringsLocks { client });
         }
     }
 
     /// Station, in a new session with the home: which of our clients came with locks.
     pub(crate) fn retell_who_brings_locks(&mut self) {
-        let bring = self.children.by_origin.iter().filter(|(_, child)| child.brings_locks && child.is_greeted());
-        for client in bring.map(|(origin, _)| *origin).collect::<Vec<_>>() {
+        for client in self.children.that_bring_locks() {
             self.tell_parent(Up::BringsLocks { client });
         }
     }

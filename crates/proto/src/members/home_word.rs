@@ -68,9 +68,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn tell_home_word(&mut self, peer: PeerId, child: OriginId) {
         self.sign_home_word();
         let Some(word) = self.members.words.known else { return };
-        let Some(row) = self.children.by_origin.get_mut(&child).filter(|row| row.is_greeted()) else { return };
-        if row.told.word < Some(word.at) {
-            row.told.word = Some(word.at);
+        if self.children.note_word(child, word.at) {
             let HomeWord { position, at, seal, .. } = word;
             let bytes = wayfs_wire::encode(&Message::Down(Down::HomeWord { position, at, seal }));
             self.outputs.push_back(Output::Send { peer, bytes });

@@ -187,8 +187,7 @@ impl<S: MetaStore> Replica<S> {
     /// Quotas may have changed: those of the children are read anew, and they are told.
     pub(crate) fn note_quotas(&mut self) -> Result<(), StorageError> {
         self.members.quotas.of_volume = self.quota_of_volume()?;
-        let clients: Vec<OriginId> =
-            self.children.by_origin.iter().filter(|(_, child)| !child.is_station).map(|(origin, _)| *origin).collect();
+        let clients: Vec<OriginId> = self.children.all().filter(|child| self.children.is_client(*child)).collect();
         for child in clients {
             self.read_quota(child)?;
             self.tell_rooms_to(child);
@@ -199,14 +198,12 @@ impl<S: MetaStore> Replica<S> {
     /// Notes which quota a child has that greets.
     pub(crate) fn read_quota(&mut self, child: OriginId) -> Result<(), StorageError> {
         let quota = self.origin_image(child)?.map_or(Quota::NONE, |image| image.limits.quota);
-        if let Some(row) = self.children.by_origin.get_mut(&child) {
-            row.quota = quota;
-        }
+        self.children.set_quota(child, quota);
         Ok(())
     }
 
     fn quotas_of(&self, child: OriginId) -> [(Quota, OriginId); 2] {
-        let own = self.children.by_origin.get(&child).map_or(Quota::NONE, |row| row.quota);
+        let own = self.children.quota_of(child);
         [(own, child), (self.members.quotas.of_volume, ALL)]
     }
 
@@ -223,7 +220,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn quota_rooms(&self, child: OriginId) -> Result<Vec<ServerRoom>, StorageError> {
         let mut rooms = Vec::new();
         let quotas = self.quotas_of(child);
-        let is_station = self.children.by_origin.get(&child).is_none_or(|row| row.is_station);
+        let is_station = !self.children.is_client(child);
         if is_station || quotas.iter().all(|(quota, _)| *quota == Quota::NONE) {
             return Ok(rooms);
         }
@@ -254,17 +251,15 @@ impl<S: MetaStore> Replica<S> {
     /// Tells clients what they have left, where that is news: those that have something to hear anyway, those that wait, and all when
     /// much of the volume's quota was used or became free.
     pub(crate) fn tell_quotas(&mut self) -> Result<(), StorageError> {
-        let bounded = |row: &crate::children::Child| row.quota != Quota::NONE;
         let mut due: BTreeSet<OriginId> = self.members.quotas.refused.keys().copied().collect();
         if self.members.quotas.of_volume == Quota::NONE {
-            let busy = self.children.busy.iter();
-            due.extend(busy.filter(|child| self.children.by_origin.get(child).is_some_and(bounded)));
+            due.extend(self.children.busy().filter(|child| self.children.quota_of(*child) != Quota::NONE));
         } else {
-            due.extend(&self.children.busy);
+            due.extend(self.children.busy());
             let (quota, used) = (self.members.quotas.of_volume, self.usage_of_volume()?);
             if is_news(Left::of(quota, used), Left::of(quota, self.members.quotas.told), quota) {
                 self.members.quotas.told = used;
-                due.extend(self.children.by_origin.keys());
+                due.extend(self.children.all());
             }
         }
         due.into_iter().try_for_each(|child| self.tell_quota(child))
@@ -273,12 +268,16 @@ impl<S: MetaStore> Replica<S> {
     /// Tells a client what it has left, if that is news.
     fn tell_quota(&mut self, child: OriginId) -> Result<(), StorageError> {
         let rooms = self.quota_rooms(child)?;
-        let Some(row) = self.children.by_origin.get(&child).filter(|row| row.peer.is_some()) else { return Ok(()) };
-        let told: Vec<&ServerRoom> = row.rooms_told.iter().filter(|room| room.quota.is_some()).collect();
+        if self.children.peer_of(child).is_none() {
+            return Ok(());
+        }
+        let of_member = self.children.quota_of(child);
+        let told: Vec<&ServerRoom> =
+            self.children.rooms_told(child).iter().filter(|room| room.quota.is_some()).collect();
         let is_same = |(now, told): (&ServerRoom, &ServerRoom)| {
             let is_refused = |server: &ServerRoom| server.quota.is_some_and(|quota| quota.is_refused);
             let quota =
-                if now.quota.is_some_and(|quota| quota.is_members) { row.quota } else { self.members.quotas.of_volume };
+                if now.quota.is_some_and(|quota| quota.is_members) { of_member } else { self.members.quotas.of_volume };
             is_refused(now) == is_refused(told)
                 && now.room.size == told.room.size
                 && !is_news(left_of(now), left_of(told), quota)
@@ -292,7 +291,7 @@ impl<S: MetaStore> Replica<S> {
     /// Refuses what a client sent in one message, if that goes beyond a quota. Nothing of it is kept.
     pub(crate) fn check_quota(&mut self, peer: PeerId, child: OriginId) -> Result<(), StepError> {
         let quotas = self.quotas_of(child);
-        let is_station = self.children.by_origin.get(&child).is_none_or(|row| row.is_station);
+        let is_station = !self.children.is_client(child);
         if is_station || quotas.iter().all(|(quota, _)| *quota == Quota::NONE) {
             return Ok(());
         }

@@ -84,7 +84,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn tell_rooms(&mut self) {
-        let greeted: Vec<OriginId> = self.children.by_origin.keys().copied().collect();
+        let greeted: Vec<OriginId> = self.children.all().collect();
         for child in greeted {
             self.tell_rooms_to(child);
         }
@@ -110,11 +110,6 @@ impl<S: MetaStore> Replica<S> {
         let quotas = self.quota_rooms(child)?;
         let above = self.members.rooms.above.iter().filter(|server| server.quota.is_none()).cloned();
         let rooms: Vec<ServerRoom> = own.into_iter().chain(quotas).chain(above).take(ROOMS_MAX).collect();
-        let Some(row) = self.children.by_origin.get_mut(&child) else { return Ok(None) };
-        if rooms.is_empty() && row.rooms_told.is_empty() {
-            return Ok(None);
-        }
-        row.rooms_told.clone_from(&rooms);
-        Ok(Some(Down::Rooms { rooms }))
+        Ok(self.children.note_rooms(child, &rooms).then_some(Down::Rooms { rooms }))
     }
 }

@@ -142,11 +142,11 @@ impl<S: MetaStore> Replica<S> {
 /// The parent's half.
 impl<S: MetaStore> Replica<S> {
     pub(crate) fn handle_seals(&mut self, peer: PeerId, child: OriginId, seals: Vec<Sealed>) -> Result<(), StepError> {
-        let Some(row) = self.children.by_origin.get_mut(&child) else { return Ok(()) };
-        if row.told.seals.len() + seals.len() > WAITING_MAX {
+        let Some(waiting) = self.children.seals_mut(child) else { return Ok(()) };
+        if waiting.len() + seals.len() > WAITING_MAX {
             return Err(StepError::Peer(peer, "seals more than it sends".to_owned()));
         }
-        row.told.seals.extend(seals.into_iter().map(|sealed| (sealed.record, sealed.seal)));
+        waiting.extend(seals.into_iter().map(|sealed| (sealed.record, sealed.seal)));
         Ok(())
     }
 
@@ -162,8 +162,7 @@ impl<S: MetaStore> Replica<S> {
         spans: &[Span],
     ) -> Result<BTreeMap<RecordId, Seal>, StepError> {
         let Some(sealer) = self.config.seals.clone() else { return Ok(BTreeMap::new()) };
-        let Some(row) = self.children.by_origin.get_mut(&child) else { return Ok(BTreeMap::new()) };
-        let seals = std::mem::take(&mut row.told.seals);
+        let Some(seals) = self.children.seals_mut(child).map(std::mem::take) else { return Ok(BTreeMap::new()) };
         let mut runs: BTreeMap<OriginId, Run> = BTreeMap::new();
         let mut good = BTreeMap::new();
         for SentRecord { record, .. } in records {

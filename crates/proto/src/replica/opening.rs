@@ -55,6 +55,7 @@ impl<S: MetaStore> Replica<S> {
             children: Children::default(),
             requests: Requests::default(),
             watches: Watches::default(),
+            tombstones_from: 0,
             uplink: Uplink::after(counters.sequence),
             contents: Contents::default(),
             locks: Locks::default(),

@@ -72,7 +72,7 @@ impl<S: MetaStore> Replica<S> {
         self.outputs.extend(staged.outputs);
         let affected = self.route(changed, &staged.echo);
         self.block_on_callbacks(&staged.taken, &affected);
-        self.children.dirty.extend(staged.marks);
+        self.children.note_marks_moved(staged.marks);
         if changed.iter().any(|change| matches!(change.key, Key::Origin(_))) {
             self.handle_origins_changed(changed);
             self.handle_quotas_changed(changed)?;

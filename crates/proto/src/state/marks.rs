@@ -110,8 +110,7 @@ impl<S: MetaStore> Replica<S> {
         let (applied, chain) = wayfs_tree::applied_chain(&self.tx(), origin)?;
         let awaited = self.first_awaited(origin)?.map_or(applied, |first| first - 1);
         let callbacks = self.children.first_blocked(origin).map_or(applied, |first| first - 1);
-        let child = self.children.by_origin.get(&origin).filter(|child| !child.is_station && child.peer.is_some());
-        let accounted = child.map_or(u64::MAX, |child| child.accounted);
+        let accounted = self.children.accounts_for(origin);
         let safe = applied.min(awaited).min(callbacks).min(accounted);
         let (visible, stable) = match self.config.role {
             Role::Home => {
@@ -215,7 +214,7 @@ impl<S: MetaStore> Replica<S> {
             // Nothing is shown to a client that is not durable at a server.
             Role::Client => {
                 let safe = if is_in_record(content) { Fact::Holds(None) } else { Fact::Unknown };
-                Facts { safe, ..Facts::default() }.or(self.contents.told.lasting(record))
+                Facts { safe, ..Facts::default() }.or(self.uplink.facts().lasting(record))
             }
         };
         if let Some(at) = self.stable_alone(record) {

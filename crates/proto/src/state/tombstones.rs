@@ -1,7 +1,6 @@
 //! Tombstones: kept until every child has passed them.
 
 use crate::api::Role;
-use crate::children::{Child, ChildState};
 use crate::replica::Replica;
 use crate::state::tables::{number_key, table};
 use wayfs_types::{CommitNumber, MetaStore, StorageError};
@@ -10,18 +9,6 @@ use wayfs_types::{CommitNumber, MetaStore, StorageError};
 const TOMBSTONES_MAX: u64 = 1_000_000;
 /// Traces removed with one input.
 const PURGE_STEP: usize = 16;
-
-impl Child {
-    /// The change from which on it still has to hear of what went. A client that was told that it may go on from
-    /// where it left off counts on that until it has caught up; from then on each change is in its queue.
-    fn needs_tombstones_from(&self) -> Option<u64> {
-        match self.state {
-            _ if self.is_station => Some(self.cursor),
-            ChildState::Ready | ChildState::Scanning => Some(self.next),
-            ChildState::Greeting | ChildState::Live | ChildState::Detached => None,
-        }
-    }
-}
 
 impl<S: MetaStore> Replica<S> {
     /// Forgets tombstones that every child has passed, oldest first, a few at a time.
@@ -35,17 +22,16 @@ impl<S: MetaStore> Replica<S> {
         if self.config.role == Role::Client || change <= kept {
             return Ok(());
         }
-        let live = self.children.by_origin.values().filter_map(Child::needs_tombstones_from);
-        let slowest = self.children.station_cursors.values().copied().chain(live).min().unwrap_or(u64::MAX);
+        let slowest = self.children.need_tombstones_from();
         let until = (change - kept).min(slowest.max(change.saturating_sub(TOMBSTONES_MAX)));
-        let from = self.children.tombstones_from;
+        let from = self.tombstones_from;
         if from >= until {
             return Ok(());
         }
         let tombstones =
             self.store.scan(&number_key(table::TOMBSTONE, from), &number_key(table::TOMBSTONE, until), PURGE_STEP)?;
         if tombstones.len() < PURGE_STEP {
-            self.children.tombstones_from = until;
+            self.tombstones_from = until;
         }
         for (key, value) in tombstones {
             let number = crate::state::tables::parse_number_key(&key)?;
@@ -54,7 +40,7 @@ impl<S: MetaStore> Replica<S> {
             let parsed = crate::state::tables::parse_image_key(&view_key)?;
             self.overlay.delete_raw(key);
             self.counters.purged = CommitNumber(number);
-            self.children.tombstones_from = self.children.tombstones_from.max(number + 1);
+            self.tombstones_from = self.tombstones_from.max(number + 1);
             if self.row_of(&parsed)?.is_some() {
                 // A marker: only the home decides that no late record can name it any more.
                 if self.config.role == Role::Home {

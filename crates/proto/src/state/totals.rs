@@ -57,7 +57,7 @@ impl<S: MetaStore> Replica<S> {
             }
             Ok(())
         })?;
-        self.contents.lost_news = lost;
+        self.contents.set_lost_news(lost);
         if self.config.role == Role::Client {
             self.each(&[VANISHED], &[VANISHED + 1], |_, value| {
                 let vanished: Vanished = unpack(value)?;

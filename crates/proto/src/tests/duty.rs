@@ -581,5 +581,5 @@ fn wants_of_unknown_origins_are_not_kept() {
     for number in 1..50 {
         home.handle_want(OriginId::try_from(1000 + number).unwrap(), 7).unwrap();
     }
-    assert!(home.contents.wants.len() <= 1, "{:?}", home.contents.wants);
+    assert!(home.contents.wants().len() <= 1, "{:?}", home.contents.wants());
 }

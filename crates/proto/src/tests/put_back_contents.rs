@@ -120,7 +120,7 @@ fn what_is_found_after_later_contents_went_is_pushed_too() {
     found(&mut world, last);
     let line = world.connect(a, HOME);
     world.hold_pushes(line, true);
-    while world.hosts[a].replica.contents.pushing.is_empty() {
+    while !world.hosts[a].replica.contents.is_pushing() {
         assert!(world.step(), "the later contents go");
     }
     found(&mut world, second);

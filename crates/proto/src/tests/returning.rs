@@ -83,7 +83,7 @@ fn nobody_waits_for_one_that_comes_back_and_is_silent() {
     let (look, wait) = (world.request(b, Request::Attributes { file }), world.request(b, lock(file)));
     let line = world.connect(a, HOME);
     let origin = world.hosts[a].replica.config().origin;
-    while !world.hosts[HOME].replica.children.by_origin[&origin].started {
+    while !world.hosts[HOME].replica.children.has_started(origin) {
         assert!(world.step());
     }
     world.stall(line, true);

@@ -74,7 +74,7 @@ impl<S: MetaStore> Replica<S> {
         let mut known = self.facts_known(&asked)?;
         if waiting.is_answered() {
             for (facts, asked) in known.iter_mut().zip(&asked) {
-                *facts = facts.or(self.contents.told.latest(asked.version));
+                *facts = facts.or(self.uplink.facts.latest(asked.version));
             }
             return Ok(Attempt::Done(Ok(Answer::Facts(known))));
         }
@@ -144,7 +144,7 @@ impl<S: MetaStore> Replica<S> {
             Some((child, ask)) => self.children.tell(child, Down::Facts { ask, facts: both }),
             None => {
                 for (asked, facts) in versions.iter().zip(both) {
-                    self.contents.told.note(asked.version, facts);
+                    self.uplink.facts.note(asked.version, facts);
                     self.settle_former(asked.version, facts)?;
                 }
                 self.requests.answered_plainly(ask);

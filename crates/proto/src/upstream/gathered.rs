@@ -17,6 +17,7 @@
 
 use crate::api::{Config, Role};
 use crate::children::stream::FRAME_LEN;
+use crate::contents::access::ByWriter;
 use crate::contents::content_of;
 use crate::members::seals::Written;
 use crate::replica::{Replica, StepError};
@@ -261,7 +262,7 @@ impl<S: MetaStore> Replica<S> {
         spans: &[Span],
         records: Vec<SentRecord>,
     ) -> Result<(), StepError> {
-        if !self.children.by_origin.get(&child).is_some_and(|row| row.is_station) {
+        if !self.children.is_station(child) {
             return Err(StepError::Peer(peer, "cancels what it did not gather".to_owned()));
         }
         for Span { origin, from, through, .. } in spans {
@@ -284,7 +285,7 @@ impl<S: MetaStore> Replica<S> {
             if self.tx().get_raw(&record_key(table::OWED, version))?.is_some() {
                 self.contents.have(version);
             } else if self.missing(version)?.is_some_and(|missing| missing.everybody().next().is_none()) {
-                self.contents.gone.insert(version, false);
+                self.contents.note_gone(version, ByWriter::No);
             }
         }
         Ok(())

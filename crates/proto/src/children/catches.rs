@@ -1,0 +1,104 @@
+//! Children that want to catch up with the home (`upstream/catching.rs`): each is answered when it was told all that the
+//! home had when it asked.
+
+use crate::api::Role;
+use crate::children::ChildState;
+use crate::replica::Replica;
+use std::collections::VecDeque;
+use wayfs_types::{MetaStore, OriginId};
+use wayfs_wire::{AskId, Down};
+
+/// Most questions of one child that wait: of a station, as many as a few hundred clients have that open files to write in
+/// exclusive directories.
+pub(crate) const CATCHES_MAX: usize = 16_384;
+
+/// What a child that wants to catch up waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Catch {
+    /// The home's answer to our own question.
+    Home(AskId),
+    /// That it was told everything up to this change of ours.
+    Told(u64),
+}
+
+impl<S: MetaStore> Replica<S> {
+    /// A child wants to catch up. Answers whether it asks too much.
+    pub(crate) fn handle_catch(&mut self, child: OriginId, ask: AskId) -> bool {
+        let waits = match self.config.role {
+            Role::Home => Some(Catch::Told(self.counters.change.0)),
+            Role::Station if self.is_trusted() => self.ask_catch().map(Catch::Home),
+            Role::Station | Role::Client => None,
+        };
+        let Some(row) = self.children.by_origin.get_mut(&child) else { return false };
+        match waits {
+            Some(_) if row.catches.len() >= CATCHES_MAX => return true,
+            Some(waits) => row.catches.push_back((ask, waits)),
+            None => self.children.tell(child, Down::Caught { ask, reached: false }),
+        }
+        false
+    }
+
+    /// The parent answered a question of ours: whoever waits for that is answered when it was told all that is here by now.
+    pub(crate) fn note_caught(&mut self, ask: AskId, reached: bool) {
+        let change = self.counters.change.0;
+        let mut refused = Vec::new();
+        for (origin, child) in &mut self.children.by_origin {
+            for (theirs, waits) in &mut child.catches {
+                if *waits == Catch::Home(ask) {
+                    *waits = Catch::Told(change);
+                    self.children.busy.insert(*origin);
+                    if !reached {
+                        refused.push((*origin, *theirs));
+                    }
+                }
+            }
+        }
+        for (child, ask) in refused {
+            self.refuse_catch(child, ask);
+        }
+    }
+
+    /// The parent is gone: nobody can be told what the home has.
+    pub(crate) fn refuse_catches(&mut self) {
+        let mut refused = Vec::new();
+        for (origin, child) in &self.children.by_origin {
+            let of_home = child.catches.iter().filter(|(_, waits)| matches!(waits, Catch::Home(_)));
+            refused.extend(of_home.map(|(ask, _)| (*origin, *ask)));
+        }
+        for (child, ask) in refused {
+            self.refuse_catch(child, ask);
+        }
+    }
+
+    fn refuse_catch(&mut self, child: OriginId, ask: AskId) {
+        if let Some(row) = self.children.by_origin.get_mut(&child) {
+            row.catches.retain(|(theirs, _)| *theirs != ask);
+            self.children.tell(child, Down::Caught { ask, reached: false });
+        }
+    }
+
+    /// Answers a child that was told all that it asked for.
+    pub(crate) fn answer_catches(&mut self, origin: OriginId) {
+        let Some(child) = self.children.by_origin.get_mut(&origin) else { return };
+        if child.catches.is_empty() {
+            return;
+        }
+        let (next, is_station) = (child.next, child.is_station);
+        let is_open = child.cut_is_open || (is_station && child.started) || !child.pending.is_empty();
+        let is_told = |change: u64| {
+            match child.state {
+                ChildState::Live => !is_open && next >= change,
+                ChildState::Scanning => !is_open && next >= change && is_station,
+                // It wants to know how far its own records have come, which the marks said just now.
+                ChildState::Ready => !is_station,
+                ChildState::Greeting | ChildState::Detached => false,
+            }
+        };
+        let done = |(_, waits): &(AskId, Catch)| matches!(waits, Catch::Told(change) if is_told(*change));
+        let (told, left): (VecDeque<_>, VecDeque<_>) = std::mem::take(&mut child.catches).into_iter().partition(done);
+        child.catches = left;
+        for (ask, _) in told {
+            self.send_child(origin, Down::Caught { ask, reached: true });
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! What other parts ask of contents, and note of them.
+
+use crate::contents::Contents;
+use crate::contents::declared::LossNews;
+use std::time::Duration;
+use wayfs_types::{OriginId, RecordId, Time};
+
+/// Whether a version's own writer says that its bytes are gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ByWriter {
+    Yes,
+    No,
+}
+
+impl Contents {
+    /// The parent is to be told that nobody here has the bytes of a version.
+    pub(crate) fn note_gone(&mut self, version: RecordId, by: ByWriter) {
+        self.gone.insert(version, by == ByWriter::Yes);
+    }
+
+    /// Client: how many bytes of what is lent have gone on.
+    pub(crate) fn sent_home(&self, version: RecordId) -> u64 {
+        self.sent_home.get(&version).copied().unwrap_or(0)
+    }
+
+    /// Server: all of some origins is wanted, and was not looked at yet.
+    pub(crate) fn has_wants(&self) -> bool {
+        !self.wants.is_empty()
+    }
+
+    /// Versions that the home declared lost, as they are on record at opening.
+    pub(crate) fn set_lost_news(&mut self, lost: Vec<LossNews>) {
+        self.lost_news = lost;
+    }
+
+    /// A child's session is over.
+    pub(crate) fn note_went(&mut self, child: OriginId) {
+        self.seeking.note_went(child);
+    }
+
+    /// A child comes: it is asked for what nobody has on record.
+    pub(crate) fn ask_again(&mut self, child: OriginId) {
+        self.seeking.ask_again(child);
+    }
+
+    /// A child was welcomed.
+    pub(crate) fn begin_child_session(&mut self, child: OriginId) {
+        self.replacing.begin_session(child);
+    }
+
+    /// What was announced so long ago that its record will not come.
+    pub(crate) fn forget_old_announcements(&mut self, now: Time, grace: Duration) {
+        self.announced.forget_old(now, grace);
+    }
+
+    /// When time alone changes something here.
+    pub(crate) fn timeout(&self) -> Option<Time> {
+        self.replacing.timeout().into_iter().chain(self.gone_at).min()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn wants(&self) -> &std::collections::BTreeMap<OriginId, (u64, u64)> {
+        &self.wants
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_pushing(&self) -> bool {
+        !self.pushing.is_empty()
+    }
+}
