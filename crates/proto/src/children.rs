@@ -440,7 +440,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     pub(crate) fn write_child_row(&mut self, origin: OriginId, is_station: bool, cursor: u64) {
-        self.overlay.put_raw(origin_key(table::CHILD, origin), pack(&ChildRow { is_station, cursor }));
+        self.state.put_row(origin_key(table::CHILD, origin), pack(&ChildRow { is_station, cursor }));
     }
 
     pub(crate) fn handle_peer_up(&mut self, peer: PeerId, neighbour: Neighbour) -> Result<(), StepError> {
@@ -511,7 +511,7 @@ impl<S: MetaStore> Replica<S> {
                         && child.asks.is_empty()
                         && child.state != ChildState::Greeting
                         && child.state != ChildState::Ready
-                        && child.next >= self.counters.change.0)
+                        && child.next >= self.state.change().0)
             })
     }
 
@@ -524,7 +524,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// The same with a message that is bytes already.
     pub(crate) fn post_to_child(&mut self, origin: OriginId, bytes: Bytes) {
-        let ticket = self.ticket;
+        let ticket = self.state.ticket();
         if let Some(child) = self.children.by_origin.get_mut(&origin).filter(|child| child.peer.is_some()) {
             child.outbox.push_back(HeldMessage { ticket, bytes });
             self.children.gated.insert(origin);
@@ -535,7 +535,7 @@ impl<S: MetaStore> Replica<S> {
     fn flush_child(&mut self, origin: OriginId) {
         let Some(child) = self.children.by_origin.get_mut(&origin) else { return };
         let Some(peer) = child.peer else { return };
-        while child.outbox.front().is_some_and(|message| message.ticket <= self.stored) {
+        while child.outbox.front().is_some_and(|message| message.ticket <= self.state.stored()) {
             if let Some(message) = child.outbox.pop_front() {
                 self.outputs.push_back(crate::api::Output::Send { peer, bytes: message.bytes });
             }
@@ -543,7 +543,7 @@ impl<S: MetaStore> Replica<S> {
         if child.outbox.is_empty() {
             self.children.gated.remove(&origin);
         } else {
-            self.sync_wanted = true;
+            self.state.want_sync();
         }
     }
 
@@ -573,7 +573,7 @@ impl<S: MetaStore> Replica<S> {
         if let Some(row) = self.children.by_origin.get_mut(&child) {
             row.marks.entry(subject).or_insert(None);
             self.children.subjects.entry(subject).or_default().insert(child);
-            self.staged.marks.insert(subject);
+            self.state.stage_marks(subject);
         }
     }
 }

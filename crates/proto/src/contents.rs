@@ -386,17 +386,17 @@ impl<S: MetaStore> Replica<S> {
                 if is_home && is_holder {
                     self.contents.replacing.note_told(record.id, origin);
                 }
-                self.overlay.put_raw(record_key(table::MISSING, record.id), pack(&missing));
-                self.overlay.put_raw(root_key(&top.root, record.id), Vec::new());
+                self.state.put_row(record_key(table::MISSING, record.id), pack(&missing));
+                self.state.put_row(root_key(&top.root, record.id), Vec::new());
                 self.contents.floors.note_row(table::MISSING, record.id);
                 self.contents.floors.note_row(AWAITED, record.id);
-                self.staged.totals.missing += 1;
+                self.state.stage_totals().missing += 1;
                 if is_home {
-                    self.staged.noted.push((stored.0, stored.1, top));
+                    self.state.stage_noted(stored.0, stored.1, top);
                 }
-                self.staged.totals.missing_bytes += size_of(content);
+                self.state.stage_totals().missing_bytes += size_of(content);
                 if held && !is_station {
-                    self.overlay.put_raw(record_key(AWAITED, record.id), Vec::new());
+                    self.state.put_row(record_key(AWAITED, record.id), Vec::new());
                 }
                 Ok(Some(content.clone()))
             }
@@ -411,7 +411,7 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         if let Some(missing) = self.missing(base)?.filter(|missing| missing.version == base && missing.file == file) {
-            self.staged.superseded.extend(Superseded::new(base, &missing.content, Some(record.id)));
+            self.state.stage_superseded(Superseded::new(base, &missing.content, Some(record.id)));
         }
         Ok(())
     }
@@ -419,10 +419,10 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn owe(&mut self, record: RecordId, file: FileId, content: Content) -> Result<(), StorageError> {
         let key = record_key(table::OWED, record);
         if self.tx().get_raw(&key)?.is_none() {
-            self.staged.totals.owed += 1;
-            self.staged.totals.owed_bytes += size_of(&content);
+            self.state.stage_totals().owed += 1;
+            self.state.stage_totals().owed_bytes += size_of(&content);
         }
-        self.overlay.put_raw(key, pack(&Owed { file, content }));
+        self.state.put_row(key, pack(&Owed { file, content }));
         self.contents.floors.note_row(table::OWED, record);
         if record.origin() == self.config.origin {
             // What was looked for and found may lie below what was pushed.
@@ -442,9 +442,9 @@ impl<S: MetaStore> Replica<S> {
         let key = record_key(table::OWED, record);
         if let Some(bytes) = self.tx().get_raw(&key)? {
             let owed: Owed = unpack(&bytes)?;
-            self.overlay.delete_raw(key);
-            self.staged.totals.owed -= 1;
-            self.staged.totals.owed_bytes -= size_of(&owed.content);
+            self.state.delete_row(key);
+            self.state.stage_totals().owed -= 1;
+            self.state.stage_totals().owed_bytes -= size_of(&owed.content);
         }
         self.contents.wanted.remove(&record);
         self.contents.called.remove(&record);
@@ -459,11 +459,11 @@ impl<S: MetaStore> Replica<S> {
 
     /// The contents of a version came, or nobody needs them from below.
     pub(crate) fn settle_missing(&mut self, record: RecordId, missing: &Missing) {
-        self.overlay.delete_raw(record_key(table::MISSING, record));
-        self.overlay.delete_raw(record_key(AWAITED, record));
+        self.state.delete_row(record_key(table::MISSING, record));
+        self.state.delete_row(record_key(AWAITED, record));
         if self.config.role != Role::Client {
-            self.overlay.delete_raw(record_key(VANISHED, record));
-            self.overlay.delete_raw(record_key(PREVIOUS, record));
+            self.state.delete_row(record_key(VANISHED, record));
+            self.state.delete_row(record_key(PREVIOUS, record));
         }
         if self.config.role == Role::Home {
             self.contents.seeking.end(record);
@@ -474,11 +474,11 @@ impl<S: MetaStore> Replica<S> {
         }
         self.contents.gone.remove(&record);
         if let Some(root) = missing.content.root() {
-            self.overlay.delete_raw(root_key(&root, record));
+            self.state.delete_row(root_key(&root, record));
         }
-        self.staged.totals.missing -= 1;
-        self.staged.totals.missing_bytes -= size_of(&missing.content);
-        self.staged.marks.insert(record.origin());
+        self.state.stage_totals().missing -= 1;
+        self.state.stage_totals().missing_bytes -= size_of(&missing.content);
+        self.state.stage_marks(record.origin());
     }
 
     /// Records that name contents of this top, and wait for them or were declared lost.
@@ -592,7 +592,7 @@ impl<S: MetaStore> Replica<S> {
             }
             match self.missing(record)? {
                 Some(missing) => self.settle_missing(record, &missing),
-                None => self.overlay.delete_raw(record_key(AWAITED, record)),
+                None => self.state.delete_row(record_key(AWAITED, record)),
             }
             self.tell_stable(origin, record);
         }

@@ -68,7 +68,7 @@ impl<S: MetaStore> Replica<S> {
         limit: usize,
     ) -> Result<Vec<(Name, Entry)>, StorageError> {
         let from = entries_from(table::VIEW, directory, after);
-        let rows = self.store.scan(&from, &entries_until(table::VIEW, directory), limit)?;
+        let rows = self.state.store().scan(&from, &entries_until(table::VIEW, directory), limit)?;
         let mut entries = Vec::with_capacity(rows.len());
         for (key, value) in rows {
             if let (Key::Entry(_, name), Image::Entry(entry)) = (parse_image_key(&key)?, unpack_view(&value)?.image) {
@@ -101,7 +101,7 @@ impl<S: MetaStore> Replica<S> {
     /// [`StorageError`] if it cannot be read.
     pub fn images(&self, after: Option<&Key>, limit: usize) -> Result<Vec<(Key, Image)>, StorageError> {
         let (from, until) = range_after(table::VIEW, after);
-        let rows = self.store.scan(&from, &until, limit)?;
+        let rows = self.state.store().scan(&from, &until, limit)?;
         rows.iter().map(|(key, value)| Ok((parse_image_key(key)?, unpack_view(value)?.image))).collect()
     }
 
@@ -139,21 +139,21 @@ impl<S: MetaStore> Replica<S> {
             role: self.config.role,
             connected: self.is_trusted(),
             parent_up: self.uplink.is_up(),
-            last_record: RecordId::new(self.config.origin, self.counters.sequence).ok(),
+            last_record: RecordId::new(self.config.origin, self.state.sequence()).ok(),
             durable_through: self.own_durable(),
             safe_through: safe,
             visible_through: self.own_through(Level::Visible),
             stable_through: self.own_through(Level::Stable),
-            records_waiting: self.log.tentative_len(),
+            records_waiting: self.state.log().tentative_len(),
             records_in_flight: self.records_in_flight(),
-            bytes_at_risk: positive(self.totals.owed_bytes),
-            versions_at_risk: positive(self.totals.owed),
-            bytes_lent: positive(self.totals.lent_bytes),
-            versions_lent: positive(self.totals.lent),
-            versions_missing: positive(self.totals.missing),
-            commit: self.counters.change.0,
-            conflicts_open: positive(self.totals.conflicts),
-            versions_lost: positive(self.totals.lost) + positive(self.totals.vanished),
+            bytes_at_risk: positive(self.state.totals().owed_bytes),
+            versions_at_risk: positive(self.state.totals().owed),
+            bytes_lent: positive(self.state.totals().lent_bytes),
+            versions_lent: positive(self.state.totals().lent),
+            versions_missing: positive(self.state.totals().missing),
+            commit: self.state.change().0,
+            conflicts_open: positive(self.state.totals().conflicts),
+            versions_lost: positive(self.state.totals().lost) + positive(self.state.totals().vanished),
             requests_waiting: self.requests.len() as u64,
             children: self.children.peers().len() as u64,
         }
@@ -165,9 +165,9 @@ impl<S: MetaStore> Replica<S> {
     /// [`StorageError`] if they cannot be read.
     pub fn queue(&self, after: u64, limit: usize) -> Result<Vec<(u64, QueueItem)>, StorageError> {
         let (mut items, empty) = (Vec::new(), Content::EMPTY);
-        let updates = self.log.from(after + 1).filter(|(_, item)| self.log.is_on_its_way(item));
+        let updates = self.state.log().from(after + 1).filter(|(_, item)| self.state.log().is_on_its_way(item));
         for (position, item) in updates.take(limit) {
-            let Some(bytes) = self.store.get(&number_key(table::LOG, position))? else { continue };
+            let Some(bytes) = self.state.store().get(&number_key(table::LOG, position))? else { continue };
             let entry: LogEntry = unpack(&bytes)?;
             let file = file_of(&entry.record.op, item.id);
             let path = file.map(|file| self.path_of(file)).transpose()?.flatten();
@@ -191,10 +191,10 @@ impl<S: MetaStore> Replica<S> {
             from.push(0);
         }
         let mut waiting = Vec::new();
-        for (key, value) in self.store.scan(&from, &[of + 1], limit)? {
+        for (key, value) in self.state.store().scan(&from, &[of + 1], limit)? {
             let version = parse_record_key(&key)?;
             let (file, content) = waiting_row(of, &value)?;
-            let is_queued = self.log.position_of(version).is_some();
+            let is_queued = self.state.log().position_of(version).is_some();
             let facts = self.record_facts(version, Some(&content))?;
             let since = self.waits_since(file, version, facts)?;
             let path = self.path_of(file)?;
@@ -216,7 +216,7 @@ impl<S: MetaStore> Replica<S> {
             from.push(0);
         }
         let mut lacking = Vec::new();
-        for (key, value) in self.store.scan(&from, &[of + 1], limit)? {
+        for (key, value) in self.state.store().scan(&from, &[of + 1], limit)? {
             let (version, missing) = (parse_record_key(&key)?, unpack::<Missing>(&value)?);
             let is_there = |child: OriginId| self.children.peer_of(child).is_some();
             let mut holders: Vec<_> = missing.everybody().map(|child| (child, is_there(child))).collect();
@@ -258,7 +258,7 @@ impl<S: MetaStore> Replica<S> {
             from.push(0);
         }
         let mut open = Vec::new();
-        for (key, value) in self.store.scan(&from, &until, limit)? {
+        for (key, value) in self.state.store().scan(&from, &until, limit)? {
             if let (Key::Conflict(id), Image::Conflict(conflict)) = (parse_image_key(&key)?, unpack_view(&value)?.image)
             {
                 open.push(OpenConflict { id, conflict: *conflict });
@@ -349,7 +349,7 @@ impl<S: MetaStore> Replica<S> {
             from = image_key(table::VIEW, &Key::Inode(after));
             from.push(0);
         }
-        let rows = self.store.scan(&from, &until, limit)?;
+        let rows = self.state.store().scan(&from, &until, limit)?;
         let full = rows.len() == limit;
         let mut next = None;
         for (key, value) in rows {
@@ -375,8 +375,8 @@ impl<S: MetaStore> Replica<S> {
         match self.config.role {
             Role::Home => calm,
             Role::Station | Role::Client => {
-                let own = self.own_through(Level::Visible) >= self.counters.sequence;
-                calm && self.is_trusted() && own && self.log.tentative_len() == 0 && self.pushes_done()
+                let own = self.own_through(Level::Visible) >= self.state.sequence();
+                calm && self.is_trusted() && own && self.state.log().tentative_len() == 0 && self.pushes_done()
             }
         }
     }
@@ -384,7 +384,7 @@ impl<S: MetaStore> Replica<S> {
     /// As `confirmed_applied`, of the committed state.
     pub(crate) fn confirmed_applied_committed(&self, origin: OriginId) -> Result<u64, StorageError> {
         let key = Key::Origin(origin);
-        let image = match self.store.get(&image_key(table::SHADOW, &key))? {
+        let image = match self.state.store().get(&image_key(table::SHADOW, &key))? {
             Some(bytes) => unpack::<crate::state::log::Shadow>(&bytes)?.image,
             None => self.image(&key)?,
         };

@@ -9,35 +9,27 @@
 //! replica shows them; what the parent **confirmed** is the view without our
 //! **tentative** records, and for keys that those touched it is kept in a **shadow** row.
 
+mod committing;
 mod opening;
 
 use crate::api::{Config, Input, Output, PeerId, Role};
 use crate::children::Children;
 use crate::contents::Contents;
-use crate::contents::ledger::Weight;
-use crate::contents::superseded::Superseded;
 use crate::histories::Histories;
 use crate::locks::Locks;
 use crate::members::Members;
 use crate::requests::Requests;
 use crate::requests::watches::Watches;
-use crate::state::log::{Applied, Log, LogItem};
-use crate::state::overlay::{Overlay, Tx};
+use crate::state::State;
+use crate::state::overlay::Tx;
 use crate::state::tables::{image_key, table, unpack};
-use crate::state::totals::Totals;
-use crate::state::view_cache::ViewCache;
 use crate::upstream::Uplink;
-use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use wayfs_tree::View;
-use wayfs_types::{
-    CommitNumber, FileId, Image, Key, MetaStore, Name, OriginId, RecordId, StorageError, Ticket, Time, WallTime,
-};
-use wayfs_wire::{AskId, Down, Resume, Stamp, Verdict};
+use wayfs_types::{FileId, Image, Key, MetaStore, Name, OriginId, StorageError, Ticket, Time, WallTime};
+use wayfs_wire::Down;
 
-/// The one row of the meta table that changes with every batch.
-pub(crate) const COUNTERS: &[u8] = &[table::META, b'c'];
 /// Rows read at once when a table is gone through.
 pub(crate) const PAGE: usize = 1024;
 
@@ -69,46 +61,6 @@ pub enum GrantError {
     Storage(#[from] StorageError),
 }
 
-/// What must survive a crash together with every batch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Counters {
-    /// Newest change of the view, in this replica's own numbering.
-    pub(crate) change: CommitNumber,
-    /// Next place in the log.
-    pub(crate) position: u64,
-    /// Last sequence of our own.
-    pub(crate) sequence: u64,
-    /// Tombstones are purged up to this change.
-    pub(crate) purged: CommitNumber,
-    /// Names this store for children.
-    pub(crate) stamp: Option<Stamp>,
-    /// Where we left off with our parent.
-    pub(crate) resume: Option<Resume>,
-    /// A station that takes over the whole state: what has a number up to here at the end is no more.
-    pub(crate) reset: Option<CommitNumber>,
-    /// The home was put back to an older copy: what it lost is written again.
-    pub(crate) rescues: bool,
-    /// The parent's whole state has been here once.
-    pub(crate) synced: bool,
-}
-
-impl Counters {
-    /// Those of a store that holds nothing yet.
-    fn of_new(role: Role) -> Self {
-        Self {
-            change: CommitNumber::ZERO,
-            position: 1,
-            sequence: 0,
-            purged: CommitNumber::ZERO,
-            stamp: None,
-            resume: None,
-            reset: None,
-            rescues: false,
-            synced: role == Role::Home,
-        }
-    }
-}
-
 /// Why an input had no effect.
 #[derive(Debug)]
 pub(crate) enum StepError {
@@ -124,80 +76,19 @@ impl From<StorageError> for StepError {
     }
 }
 
-/// In-memory consequences of an overlay: carried out once it is committed, dropped with it.
-#[derive(Debug, Default)]
-pub(crate) struct Staged {
-    pub(crate) appended: Vec<(u64, LogItem)>,
-    pub(crate) confirmed: Vec<RecordId>,
-    pub(crate) forgotten: Vec<u64>,
-    pub(crate) outputs: Vec<Output>,
-    /// Origins whose marks may have moved.
-    pub(crate) marks: BTreeSet<OriginId>,
-    /// Home: versions whose contents are missing from now on, with their files and roots.
-    pub(crate) noted: Vec<(FileId, RecordId, wayfs_types::Top)>,
-    /// Those of our own records did.
-    pub(crate) marks_moved: bool,
-    /// Records of the log whose contents changed because they were cancelled, and what they weigh.
-    pub(crate) weighed: Vec<(u64, Weight)>,
-    /// Versions that were overwritten before they stood in the view.
-    pub(crate) superseded: Vec<Superseded>,
-    /// The record over lost numbers was written.
-    pub(crate) gap: Option<crate::histories::gaps::Gap>,
-    /// What of a takeover's findings is in the store.
-    pub(crate) found: Vec<(crate::histories::found_lost::Kind, FileId)>,
-    /// Records taken from a child client, whose change others must have heard of.
-    pub(crate) taken: Vec<RecordId>,
-    /// The change was made by our own user: the kernel knows of it.
-    pub(crate) own: bool,
-    /// Tentative records that were replayed.
-    pub(crate) replayed: Vec<(u64, Applied)>,
-    /// Changes of the number of open conflicts, of versions owed and missing.
-    pub(crate) totals: Totals,
-    /// Origins whose records this is: children that write under them are told of every changed key, by whatever
-    /// way their records came, since they count on hearing what became of them.
-    pub(crate) echo: BTreeSet<OriginId>,
-    /// Questions that the parent answered. Whoever asked looks at what is stored: not before it is.
-    pub(crate) answered: Vec<Answered>,
-    /// Names that an answer brings and of which nobody here was told anything yet: there is nothing that the kernel must forget.
-    pub(crate) learned: BTreeSet<(FileId, Name)>,
-}
-
-/// A question, what its answer was found to be, and the end of a listing: whether it was the last page, and its last name.
-type Answered = (AskId, Verdict, Option<(bool, Option<Name>)>);
-
 /// One replica of one volume. See the crate's documentation for what drives it.
 pub struct Replica<S> {
     pub(crate) config: Config,
-    pub(crate) store: S,
-    pub(crate) counters: Counters,
-    pub(crate) saved: Counters,
-    pub(crate) overlay: Overlay,
-    pub(crate) views: ViewCache,
-    pub(crate) staged: Staged,
-    pub(crate) totals: Totals,
+    pub(crate) state: State<S>,
     pub(crate) now: Time,
     pub(crate) wall: WallTime,
     pub(crate) opened: Time,
     pub(crate) outputs: VecDeque<Output>,
-    /// Newest batch committed.
-    pub(crate) ticket: Ticket,
-    /// Newest batch durable.
-    pub(crate) stored: Ticket,
-    /// Newest batch for which a sync was asked.
-    pub(crate) sync_asked: Ticket,
-    /// Something waits for the newest batch.
-    pub(crate) sync_wanted: bool,
-    /// When a batch that nobody waits for is to be synced after all.
-    pub(crate) sync_at: Option<Time>,
     pub(crate) failed: bool,
-    pub(crate) log: Log,
     pub(crate) peers: BTreeMap<PeerId, PeerRole>,
     pub(crate) children: Children,
     pub(crate) requests: Requests,
     pub(crate) watches: Watches,
-    /// There are no tombstones below this change. A look at those that went (or whose keys came back) costs
-    /// a sorted store as much as a look at as many that are there.
-    pub(crate) tombstones_from: u64,
     pub(crate) uplink: Uplink,
     pub(crate) contents: Contents,
     pub(crate) locks: Locks,
@@ -205,12 +96,6 @@ pub struct Replica<S> {
     pub(crate) histories: Histories,
     /// Work is left over that did not fit into this input's share.
     pub(crate) more_work: bool,
-    /// Waiting requests may have reached their level.
-    pub(crate) levels_moved: bool,
-    /// How often the log was replayed.
-    pub(crate) replays: u64,
-    /// How often something was answered for which nobody vouched.
-    pub(crate) unvouched: u64,
 }
 
 /// Who is at the other end of a session.
@@ -230,7 +115,7 @@ impl<S: MetaStore> Replica<S> {
     ) -> Result<(), StorageError> {
         let mut from = from.to_vec();
         loop {
-            let pairs = self.store.scan(&from, until, PAGE)?;
+            let pairs = self.state.store().scan(&from, until, PAGE)?;
             for (key, value) in &pairs {
                 visit(key, value)?;
             }
@@ -251,34 +136,34 @@ impl<S: MetaStore> Replica<S> {
 
     /// The store, for drivers that own its syncing half.
     pub fn store(&self) -> &S {
-        &self.store
+        self.state.store()
     }
 
     /// The last ticket that the driver said is durable.
     pub fn stored(&self) -> Ticket {
-        self.stored
+        self.state.stored()
     }
 
     /// The store, for a driver that keeps it in the replica and syncs it there (the simulator).
     pub fn store_mut(&mut self) -> &mut S {
-        &mut self.store
+        self.state.store_mut()
     }
 
     /// Gives the store back: what is not durable is for the store to keep or lose.
     pub fn into_store(self) -> S {
-        self.store
+        self.state.into_store()
     }
 
     /// How often tentative records had to be replayed since the replica was opened: for metrics.
     pub fn replays(&self) -> u64 {
-        self.replays
+        self.state.replays()
     }
 
     /// How often something was answered that the parent did not vouch for, or what it had vouched for before was given
     /// up. An answer before which it was the same as after it may be kept until a callback breaks it; any other is good
     /// for the moment only, since no callback will come.
     pub fn unvouched(&self) -> u64 {
-        self.unvouched
+        self.requests.unvouched()
     }
 
     /// Works off one event. Effects wait in [`Replica::poll_output`].
@@ -376,12 +261,10 @@ impl<S: MetaStore> Replica<S> {
 
     /// Forgets the uncommitted part of an input.
     pub(crate) fn abandon(&mut self) {
-        self.overlay = Overlay::default();
-        self.staged = Staged::default();
+        self.state.abandon();
         self.contents.abandon();
         self.requests.forget_answers();
-        self.counters = self.saved;
-        if let Err(error) = self.watches.abandon(&self.store) {
+        if let Err(error) = self.watches.abandon(self.state.store()) {
             self.stop(&error);
         }
     }
@@ -408,12 +291,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// The store seen through what this input changed so far.
     pub(crate) fn tx(&mut self) -> Tx<'_, S> {
-        Tx {
-            store: &self.store,
-            views: &self.views,
-            overlay: &mut self.overlay,
-            is_whole: self.config.role != Role::Client,
-        }
+        self.state.tx(self.config.role != Role::Client)
     }
 
     pub(crate) fn put_image(&mut self, key: Key, image: Option<Image>) -> Result<(), StorageError> {

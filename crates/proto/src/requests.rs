@@ -75,9 +75,32 @@ pub(crate) struct Requests {
     ready: BTreeSet<RequestId>,
     /// Own records whose batch may not be durable: the batch, and the sequence.
     own_pending: VecDeque<(Ticket, u64)>,
+    /// Those that wait for a level may have reached it.
+    levels_moved: bool,
+    /// How often something was answered for which nobody vouched.
+    unvouched: u64,
 }
 
 impl Requests {
+    /// Those that wait for a level may have reached it.
+    pub(crate) fn note_levels_moved(&mut self) {
+        self.levels_moved = true;
+    }
+
+    fn take_levels_moved(&mut self) -> bool {
+        std::mem::take(&mut self.levels_moved)
+    }
+
+    /// Something was answered for which nobody vouched.
+    pub(crate) fn note_unvouched(&mut self) {
+        self.unvouched += 1;
+    }
+
+    /// How often that happened.
+    pub(crate) fn unvouched(&self) -> u64 {
+        self.unvouched
+    }
+
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         self.deadlines.first().map(|(time, _)| *time)
     }
@@ -324,7 +347,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn retry_requests(&mut self) {
         self.call_waiting_by_new_names();
         self.check_deadlines();
-        if std::mem::take(&mut self.levels_moved) {
+        if self.requests.take_levels_moved() {
             let waiting: Vec<RequestId> = self.requests.on_level.iter().copied().collect();
             self.requests.ready.extend(waiting);
         }

@@ -14,7 +14,7 @@ impl<S: MetaStore> Replica<S> {
             return Some(self.now);
         }
         [
-            self.sync_at,
+            self.state.timeout(),
             self.requests.next_deadline(),
             self.upstream_timeout(),
             self.vouched_timeout(),
@@ -40,10 +40,7 @@ impl<S: MetaStore> Replica<S> {
         self.replace_holders()?;
         self.look_for_gone()?;
         self.recount_own()?;
-        if self.sync_at.is_some_and(|at| self.now >= at) {
-            self.sync_at = None;
-            self.sync_wanted = true;
-        }
+        self.state.check_timers(self.now);
         Ok(())
     }
 

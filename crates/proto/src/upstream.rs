@@ -316,7 +316,7 @@ impl<S: MetaStore> Replica<S> {
         self.uplink.session = Some(Upstream {
             peer,
             state: UplinkState::Greeting,
-            since: self.counters.change.0 + 1,
+            since: self.state.change().0 + 1,
             began: self.now,
             heard: self.now,
             lease_until: self.now + lease,
@@ -330,7 +330,7 @@ impl<S: MetaStore> Replica<S> {
             in_flight_len: 0,
             in_flight_bytes: 0,
             records_at: None,
-            gathering: self.log.newest().map(|newest| Gathering::of_old(newest, self.now)),
+            gathering: self.state.log().newest().map(|newest| Gathering::of_old(newest, self.now)),
             resumed: false,
             anew: false,
             partial: Vec::new(),
@@ -357,10 +357,10 @@ impl<S: MetaStore> Replica<S> {
         let origins = match self.config.role {
             // What the home has of its former origins tells what a home that was put back lost of them.
             Role::Client => self.former_origins(FORMER_NAMED_MAX)?.into_iter().chain([own]).collect(),
-            Role::Home | Role::Station => self.log.origins().chain([own]).collect(),
+            Role::Home | Role::Station => self.state.log().origins().chain([own]).collect(),
         };
         let life = self.config.life;
-        let hello = Up::Hello { volume: self.config.volume, resume: self.counters.resume, origins, safe, life };
+        let hello = Up::Hello { volume: self.config.volume, resume: self.state.resume(), origins, safe, life };
         self.tell_parent(hello);
         self.requests.wake_parked();
         Ok(())
@@ -453,7 +453,7 @@ impl<S: MetaStore> Replica<S> {
             }
             let own = self.config.origin;
             let mut keys = Vec::new();
-            for position in self.log.tentative_through(own, self.parent_has(own)) {
+            for position in self.state.log().tentative_through(own, self.parent_has(own)) {
                 keys.extend(self.log_entry(position)?.touched.into_iter().map(|(key, _)| key));
             }
             keys.sort_unstable();
@@ -472,7 +472,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn stage_to_parent(&mut self, up: Up) {
         if let Some(upstream) = &self.uplink.session {
             let bytes = wayfs_wire::encode(&Message::Up(up));
-            self.staged.outputs.push(Output::Send { peer: upstream.peer, bytes });
+            self.state.stage_output(Output::Send { peer: upstream.peer, bytes });
         }
     }
 
@@ -482,7 +482,7 @@ impl<S: MetaStore> Replica<S> {
         if self.config.role != Role::Client {
             return Ok(());
         }
-        let Some(first) = self.log.from(0).next().map(|(_, item)| item.id.sequence()) else { return Ok(()) };
+        let Some(first) = self.state.log().from(0).next().map(|(_, item)| item.id.sequence()) else { return Ok(()) };
         let own = self.config.origin;
         let marks = self.marks(own)?;
         let told = marks.visible.min(marks.safe).min(self.own_durable());
@@ -491,15 +491,16 @@ impl<S: MetaStore> Replica<S> {
         }
         let through = told.min(self.confirmed_applied(own)?);
         let done: Vec<u64> = self
-            .log
+            .state
+            .log()
             .from(0)
             .take_while(|(_, item)| item.id.sequence() <= through)
             .map(|(position, _)| position)
             .collect();
         for position in done {
             self.note_built_upon(position)?;
-            self.overlay.delete_raw(number_key(table::LOG, position));
-            self.staged.forgotten.push(position);
+            self.state.delete_row(number_key(table::LOG, position));
+            self.state.stage_forgotten(position);
         }
         Ok(())
     }

@@ -25,7 +25,7 @@ impl<S: MetaStore> Replica<S> {
     /// A child wants to catch up. Answers whether it asks too much.
     pub(crate) fn handle_catch(&mut self, child: OriginId, ask: AskId) -> bool {
         let waits = match self.config.role {
-            Role::Home => Some(Catch::Told(self.counters.change.0)),
+            Role::Home => Some(Catch::Told(self.state.change().0)),
             Role::Station if self.is_trusted() => self.ask_catch().map(Catch::Home),
             Role::Station | Role::Client => None,
         };
@@ -40,7 +40,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// The parent answered a question of ours: whoever waits for that is answered when it was told all that is here by now.
     pub(crate) fn note_caught(&mut self, ask: AskId, reached: bool) {
-        let change = self.counters.change.0;
+        let change = self.state.change().0;
         let mut refused = Vec::new();
         for (origin, child) in &mut self.children.by_origin {
             for (theirs, waits) in &mut child.catches {

@@ -100,7 +100,7 @@ impl<S: MetaStore> Replica<S> {
             self.children.station_cursors.insert(origin, child.cursor);
             self.write_child_row(origin, true, child.cursor);
         } else {
-            self.overlay.delete_raw(origin_key(table::CHILD, origin));
+            self.state.delete_row(origin_key(table::CHILD, origin));
         }
         // One that is on its way to it from the home comes yet.
         self.locks.note_away(origin, child.is_station, child.heard);
@@ -139,7 +139,7 @@ impl<S: MetaStore> Replica<S> {
             self.children.rights.forget(origin);
             // The locks of a station are kept for longer.
             if self.children.remove(origin).is_some_and(|child| !child.is_station) {
-                self.overlay.delete_raw(origin_key(table::CHILD, origin));
+                self.state.delete_row(origin_key(table::CHILD, origin));
                 self.locks_leave(origin);
             }
         }

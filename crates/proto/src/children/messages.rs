@@ -185,8 +185,8 @@ impl<S: MetaStore> Replica<S> {
             && child.pending.is_empty()
             && child.unreceived.is_empty()
             && child.outbox.is_empty()
-            && self.stored >= self.ticket;
-        let through = told.then_some(self.counters.change);
+            && self.state.stored() >= self.state.ticket();
+        let through = told.then_some(self.state.change());
         let home_ms =
             self.home_heard().map(|heard| u64::try_from(self.now.since(heard).as_millis()).unwrap_or(u64::MAX));
         let pong = Down::Pong { number, through, home_ms };

@@ -216,7 +216,7 @@ impl<S: MetaStore> Replica<S> {
                     }
                 }
             }
-            let current = self.counters.change;
+            let current = self.state.change();
             let Some(child) = self.children.by_origin.get_mut(&origin) else { return Ok(()) };
             child.next = if reached { current.0 } else { at };
             let through = CommitNumber(child.next);
@@ -273,7 +273,7 @@ impl<S: MetaStore> Replica<S> {
     fn sees_unlisted(&self, child: &Child, pair: &KeyImage) -> Result<bool, StorageError> {
         let Some(file) = crowded_in(std::slice::from_ref(pair)).pop_first() else { return Ok(false) };
         let mut cursor = NameCursor::START;
-        while let Some(place) = stored_names(&self.store, file, &cursor, 1)?.pop() {
+        while let Some(place) = stored_names(self.state.store(), file, &cursor, 1)?.pop() {
             if child.watches.contains(&place.parent) {
                 return Ok(true);
             }
@@ -300,7 +300,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Sends everything that changed for a live client as one cut.
     fn send_pending(&mut self, origin: OriginId, told: &mut Told) -> Result<(), StorageError> {
-        let current = self.counters.change;
+        let current = self.state.change();
         let Some(child) = self.children.by_origin.get_mut(&origin) else { return Ok(()) };
         child.next = current.0;
         if child.pending.is_empty() || child.unreceived.len() >= WINDOW {
@@ -378,7 +378,7 @@ impl<S: MetaStore> Replica<S> {
         let Some(child) = self.children.by_origin.get_mut(&origin) else { return };
         child.serial += 1;
         let serial = child.serial;
-        let through = self.counters.change;
+        let through = self.state.change();
         if child.unreceived.is_empty() {
             child.unreceived_since = self.now;
         }
@@ -424,7 +424,7 @@ impl<S: MetaStore> Replica<S> {
     /// of are news to it all the same. Nothing of it is watched for the child.
     fn answer_behind(&mut self, origin: OriginId, parked: ParkedAsk) -> Result<(), StorageError> {
         let mut images = Vec::new();
-        if self.counters.synced && self.may_look(origin, &parked.question)? {
+        if self.state.synced() && self.may_look(origin, &parked.question)? {
             images = self.shown_of(origin, &parked.question)?.1;
         }
         if !self.may_look_at(origin, &crowded_in(&images)) {
@@ -437,7 +437,7 @@ impl<S: MetaStore> Replica<S> {
     /// As [`Replica::try_answer`], but for what others have alone of what is asked for: a crowded file is only found with its
     /// name.
     fn answer(&mut self, origin: OriginId, parked: ParkedAsk) -> Result<Option<ParkedAsk>, StorageError> {
-        if !self.counters.synced {
+        if !self.state.synced() {
             self.send_answer(origin, parked.ask, Verdict::Unready, Vec::new());
             return Ok(None);
         }
@@ -515,7 +515,7 @@ impl<S: MetaStore> Replica<S> {
     ) -> Result<Verdict, StorageError> {
         let limit = (limit as usize).min(self.config.images_per_message.max(1));
         let from = entries_from(table::VIEW, directory, after);
-        let rows = self.store.scan(&from, &entries_until(table::VIEW, directory), limit + 1)?;
+        let rows = self.state.store().scan(&from, &entries_until(table::VIEW, directory), limit + 1)?;
         let mut len = 0;
         for (taken, (key, value)) in rows.iter().enumerate() {
             if taken == limit || (taken > 0 && len > self.config.message_len_max.min(FRAME_LEN)) {

@@ -89,7 +89,7 @@ impl<S: MetaStore> Replica<S> {
             return Ok(Arc::clone(stretch));
         }
         let until = number_key(table::CHANGE, u64::MAX);
-        let pairs = self.store.scan(&number_key(table::CHANGE, after + 1), &until, limit)?;
+        let pairs = self.state.store().scan(&number_key(table::CHANGE, after + 1), &until, limit)?;
         let stretch: Stretch = pairs.iter().map(parse_change).collect::<Result<_, StorageError>>()?;
         if told.stretches.len() < STRETCHES_MAX {
             told.stretches.insert((after, limit), Arc::clone(&stretch));

@@ -33,7 +33,7 @@ impl<S: MetaStore> Replica<S> {
         let part = if is_station { None } else { self.part_of(origin)? };
         self.write_life()?;
         let stamp = self.own_stamp();
-        let current = self.counters.change;
+        let current = self.state.change();
         let place = resume.as_ref().map(|resume| self.place_cursor(resume, is_station));
         let knows_more = matches!(place, Some(Cursor::Lost | Cursor::Former));
         if knows_more {
@@ -47,7 +47,7 @@ impl<S: MetaStore> Replica<S> {
             let behind = current.0.saturating_sub(resume.cursor.0);
             place == Some(Cursor::Ours)
                 && part.is_none()
-                && resume.cursor >= self.counters.purged
+                && resume.cursor >= self.state.purged()
                 && (is_station || behind <= self.config.catch_up_max)
         });
         let mut applied = Vec::new();
@@ -82,7 +82,7 @@ impl<S: MetaStore> Replica<S> {
         if child.state != ChildState::Ready {
             return Err(StepError::Peer(peer, "started twice".to_owned()));
         }
-        if child.resumed && child.next < self.counters.purged.0 {
+        if child.resumed && child.next < self.state.purged().0 {
             return Err(StepError::Peer(peer, "took too long to begin: what went meanwhile is forgotten".to_owned()));
         }
         let fresh_client = !child.is_station && !child.resumed;

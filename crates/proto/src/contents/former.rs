@@ -49,7 +49,7 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         said.former = true;
-        let tables = [(table::LENT, self.totals.lent), (table::OWED, self.totals.owed)];
+        let tables = [(table::LENT, self.state.totals().lent), (table::OWED, self.state.totals().owed)];
         for (of, _) in tables.into_iter().filter(|(_, count)| *count > 0) {
             let mut from = vec![of];
             loop {
@@ -80,7 +80,7 @@ impl<S: MetaStore> Replica<S> {
     /// What nobody took over of it and is to be pushed.
     pub(crate) fn former_due(&mut self, room: usize) -> Result<Vec<(RecordId, Owed)>, StorageError> {
         let is_told = self.contents.said.as_ref().is_some_and(|said| said.former);
-        if room == 0 || self.contents.former_pushed || self.totals.owed == 0 || !is_told {
+        if room == 0 || self.contents.former_pushed || self.state.totals().owed == 0 || !is_told {
             return Ok(Vec::new());
         }
         let under_way = self.contents.pushing.len() + self.contents.pushed.len();
@@ -102,7 +102,7 @@ impl<S: MetaStore> Replica<S> {
         let (Some(said), Some(state)) = (&self.contents.said, self.uplink.state()) else { return Ok(()) };
         let is_asked = said.former_ask.is_some_and(|ask| self.uplink.is_fact_asked(ask));
         let is_greeted = !matches!(state, UplinkState::Greeting | UplinkState::Forked);
-        let is_any = self.totals.owed > 0 || self.totals.lent > 0;
+        let is_any = self.state.totals().owed > 0 || self.state.totals().lent > 0;
         if is_asked || !is_greeted || !is_any || self.config.role != Role::Client {
             return Ok(());
         }
@@ -127,7 +127,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn want_former(&mut self) -> Result<(), StorageError> {
         let mut from = vec![table::LENT];
         let mut through: BTreeMap<OriginId, u64> = BTreeMap::new();
-        while self.totals.lent > 0 {
+        while self.state.totals().lent > 0 {
             let rows = self.former_rows(table::LENT, &from, OFFERED_PER_MESSAGE)?;
             let Some((last, _)) = rows.last() else { break };
             from.clone_from(last);

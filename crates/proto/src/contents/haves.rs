@@ -24,9 +24,9 @@ impl<S: MetaStore> Replica<S> {
                     missing.safe = missing.safe.or(is_server.then_some(self.wall));
                     let excess = missing.holders.len().saturating_sub(HOLDERS_MAX);
                     missing.holders.drain(..excess);
-                    self.overlay.put_raw(record_key(table::MISSING, *record), pack(&missing));
-                    self.overlay.delete_raw(record_key(AWAITED, *record));
-                    self.staged.marks.insert(record.origin());
+                    self.state.put_row(record_key(table::MISSING, *record), pack(&missing));
+                    self.state.delete_row(record_key(AWAITED, *record));
+                    self.state.stage_marks(record.origin());
                     if !was_safe && is_server && self.config.role == Role::Home {
                         self.let_go_older(*record)?;
                     }
@@ -56,7 +56,7 @@ impl<S: MetaStore> Replica<S> {
         match self.missing(record.id)? {
             Some(mut missing) if !missing.holders.contains(&child) && missing.holders.len() < HOLDERS_MAX => {
                 missing.holders.insert(0, child);
-                self.overlay.put_raw(record_key(table::MISSING, record.id), pack(&missing));
+                self.state.put_row(record_key(table::MISSING, record.id), pack(&missing));
                 Ok(())
             }
             None if content_of(record).is_some_and(|(_, content)| content.root().is_some()) => {

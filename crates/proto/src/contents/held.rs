@@ -65,7 +65,7 @@ impl<S: MetaStore> Replica<S> {
     /// A child accounts for a record by sending it.
     pub(crate) fn account(&mut self, child: OriginId, record: RecordId) {
         if record.origin() == child && self.children.account(child, record.sequence()) {
-            self.staged.marks.insert(child);
+            self.state.stage_marks(child);
         }
     }
 
@@ -88,7 +88,7 @@ impl<S: MetaStore> Replica<S> {
         let from = self.children.accounted(child).unwrap_or(through);
         self.note_let_go(child, from + 1, through, &held)?;
         self.children.account(child, through);
-        self.staged.marks.insert(child);
+        self.state.stage_marks(child);
         Ok(())
     }
 
@@ -108,12 +108,12 @@ impl<S: MetaStore> Replica<S> {
             if held.contains(&record) {
                 continue;
             }
-            self.overlay.delete_raw(key);
-            self.staged.marks.insert(child);
+            self.state.delete_row(key);
+            self.state.stage_marks(child);
             let Some(mut missing) = self.missing(record)? else { continue };
             if missing.holders.iter().any(|holder| *holder != child) {
                 missing.holders.retain(|holder| *holder != child);
-                self.overlay.put_raw(record_key(table::MISSING, record), pack(&missing));
+                self.state.put_row(record_key(table::MISSING, record), pack(&missing));
             } else if self.config.role == Role::Station {
                 self.settle_missing(record, &missing);
                 // The home may have been told that somebody here holds it.
@@ -121,7 +121,7 @@ impl<S: MetaStore> Replica<S> {
             } else {
                 // It was put back, or is a copy: it has less than it had said. It is looked for like all that nobody has.
                 missing.holders.clear();
-                self.overlay.put_raw(record_key(table::MISSING, record), pack(&missing));
+                self.state.put_row(record_key(table::MISSING, record), pack(&missing));
                 self.note_holders_moved();
             }
         }
@@ -167,11 +167,11 @@ impl<S: MetaStore> Replica<S> {
                 return self.owe(version, file, content);
             }
             None => {
-                self.staged.totals.missing += 1;
-                self.staged.totals.missing_bytes += size_of(&content);
-                self.overlay.put_raw(root_key(&root, version), Vec::new());
+                self.state.stage_totals().missing += 1;
+                self.state.stage_totals().missing_bytes += size_of(&content);
+                self.state.put_row(root_key(&root, version), Vec::new());
                 let output = Output::Applied { file, record: version, content: Some(content.clone()) };
-                self.staged.outputs.push(output);
+                self.state.stage_output(output);
                 Missing { holders: vec![child], ..Missing::of(file, version, content) }
             }
         };
@@ -179,10 +179,10 @@ impl<S: MetaStore> Replica<S> {
             // The home may have been told that nobody here has it.
             self.contents.spares.insert(version);
         }
-        self.overlay.put_raw(record_key(table::MISSING, version), pack(&missing));
-        self.overlay.put_raw(record_key(AWAITED, version), Vec::new());
+        self.state.put_row(record_key(table::MISSING, version), pack(&missing));
+        self.state.put_row(record_key(AWAITED, version), Vec::new());
         self.contents.note_awaited(version);
-        self.staged.marks.insert(child);
+        self.state.stage_marks(child);
         Ok(())
     }
 }

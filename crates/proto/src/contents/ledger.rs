@@ -174,21 +174,21 @@ impl<S: MetaStore> Replica<S> {
 
     /// Contents that somebody below us has and we do not.
     fn amount_missing(&self) -> Result<Amount, StorageError> {
-        let (versions, bytes) = (positive(self.totals.missing), positive(self.totals.missing_bytes));
+        let (versions, bytes) = (positive(self.state.totals().missing), positive(self.state.totals().missing_bytes));
         Ok(Amount { records: 0, versions, bytes, oldest: self.oldest_version(table::MISSING)? })
     }
 
     /// What we have and the home does not.
     fn amount_at_station(&self) -> Result<Amount, StorageError> {
-        let waiting = self.log.tentative_weight();
+        let waiting = self.state.log().tentative_weight();
         // What is being looked for may be here, and nowhere else.
         let (looks, looked_for) = self.contents.named.under_way();
-        let owed_bytes = positive(self.totals.owed_bytes).saturating_add(looked_for);
+        let owed_bytes = positive(self.state.totals().owed_bytes).saturating_add(looked_for);
         Ok(Amount {
             records: waiting.records,
-            versions: positive(self.totals.owed) + looks,
+            versions: positive(self.state.totals().owed) + looks,
             bytes: waiting.bytes.saturating_add(owed_bytes),
-            oldest: self.log.oldest_tentative().into_iter().chain(self.oldest_version(table::OWED)?).min(),
+            oldest: self.state.log().oldest_tentative().into_iter().chain(self.oldest_version(table::OWED)?).min(),
         })
     }
 
@@ -196,7 +196,7 @@ impl<S: MetaStore> Replica<S> {
     fn oldest_version(&self, of: u8) -> Result<Option<WallTime>, StorageError> {
         let (mut from, mut oldest) = (vec![of], None);
         for _ in 0..WRITERS_MAX {
-            let rows = self.store.scan(&from, &[of + 1], VERSIONS_MAX)?;
+            let rows = self.state.store().scan(&from, &[of + 1], VERSIONS_MAX)?;
             let Some((first, _)) = rows.first() else { break };
             let writer = parse_record_key(first)?.origin();
             for (key, row) in &rows {
@@ -218,25 +218,29 @@ impl<S: MetaStore> Replica<S> {
 
     /// What of our own is on this machine only, and what is at a station.
     fn amounts_of_own(&self) -> Result<(Amount, Amount), StorageError> {
-        let (not_safe, not_visible) = (&self.log.not_safe, &self.log.not_visible);
+        let (not_safe, not_visible) = (&self.state.log().not_safe, &self.state.log().not_visible);
         let here = Amount {
             records: not_safe.beyond.records,
-            versions: positive(self.totals.owed),
-            bytes: not_safe.beyond.bytes.saturating_add(positive(self.totals.owed_bytes)),
-            oldest: not_safe.oldest(self.log.items()).into_iter().chain(self.oldest_version(table::OWED)?).min(),
+            versions: positive(self.state.totals().owed),
+            bytes: not_safe.beyond.bytes.saturating_add(positive(self.state.totals().owed_bytes)),
+            oldest: not_safe
+                .oldest(self.state.log().items())
+                .into_iter()
+                .chain(self.oldest_version(table::OWED)?)
+                .min(),
         };
         // What is not visible and safe; nothing, if the home was faster than the station's word.
         let records = not_visible.beyond.records.saturating_sub(not_safe.beyond.records);
         let at_station = Amount {
             records,
-            versions: positive(self.totals.lent),
+            versions: positive(self.state.totals().lent),
             bytes: not_visible
                 .beyond
                 .bytes
                 .saturating_sub(not_safe.beyond.bytes)
-                .saturating_add(positive(self.totals.lent_bytes)),
+                .saturating_add(positive(self.state.totals().lent_bytes)),
             oldest: not_visible
-                .oldest(self.log.items())
+                .oldest(self.state.log().items())
                 .filter(|_| records > 0)
                 .into_iter()
                 .chain(self.oldest_version(table::LENT)?)
@@ -251,7 +255,8 @@ impl<S: MetaStore> Replica<S> {
             let marks = self.marks_committed(self.config.origin)?;
             // What is stable is at the home, though its other clients' caches may not have been told yet.
             let elsewhere = marks.safe.max(marks.stable.min(marks.visible));
-            self.log.advance(elsewhere.min(self.own_durable()), marks.visible);
+            let elsewhere = elsewhere.min(self.own_durable());
+            self.state.advance_log(elsewhere, marks.visible);
         }
         Ok(())
     }

@@ -172,7 +172,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Rows of a table of contents that this client answers for.
     fn rows_of(&self, of: u8) -> i64 {
-        let sum = |count: fn(&Totals) -> i64| count(&self.totals) + count(&self.staged.totals);
+        let sum = |count: fn(&Totals) -> i64| self.state.total(count);
         match of {
             table::OWED => sum(|totals| totals.owed),
             table::LENT => sum(|totals| totals.lent),
@@ -185,9 +185,9 @@ impl<S: MetaStore> Replica<S> {
         let Some(bytes) = self.tx().get_raw(&record_key(table::OWED, record))? else { return Ok(()) };
         let Owed { file, content } = unpack(&bytes)?;
         self.release(record)?;
-        self.staged.totals.lent += 1;
-        self.staged.totals.lent_bytes += size_of(&content);
-        self.overlay.put_raw(record_key(table::LENT, record), pack(&Lent { file, content, to }));
+        self.state.stage_totals().lent += 1;
+        self.state.stage_totals().lent_bytes += size_of(&content);
+        self.state.put_row(record_key(table::LENT, record), pack(&Lent { file, content, to }));
         self.contents.note_row(table::LENT, record);
         Ok(())
     }
@@ -196,17 +196,17 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn lend_again(&mut self, version: RecordId, file: FileId, content: Content) -> Result<(), StorageError> {
         self.take_vanished(version)?;
         self.contents.forget_stable_alone(&version);
-        self.overlay.delete_raw(record_key(LOST, version));
+        self.state.delete_row(record_key(LOST, version));
         if version.origin() == self.config.origin && version.sequence() <= self.marks(version.origin())?.stable {
             // A mark of before says that it need not be kept, and the next may repeat it.
             self.keep_sought(HeldVersion { version, file, content: content.clone() });
         }
         if self.lent(version)?.is_none() {
-            self.staged.totals.lent += 1;
-            self.staged.totals.lent_bytes += size_of(&content);
+            self.state.stage_totals().lent += 1;
+            self.state.stage_totals().lent_bytes += size_of(&content);
         }
         let lent = Lent { file, content: content.clone(), to: None };
-        self.overlay.put_raw(record_key(table::LENT, version), pack(&lent));
+        self.state.put_row(record_key(table::LENT, version), pack(&lent));
         self.contents.note_row(table::LENT, version);
         self.offer_lent(LentVersion { held: HeldVersion { version, file, content }, to: None });
         Ok(())
@@ -226,9 +226,9 @@ impl<S: MetaStore> Replica<S> {
         let key = record_key(table::LENT, record);
         if let Some(bytes) = self.tx().get_raw(&key)? {
             let lent: Lent = unpack(&bytes)?;
-            self.overlay.delete_raw(key);
-            self.staged.totals.lent -= 1;
-            self.staged.totals.lent_bytes -= size_of(&lent.content);
+            self.state.delete_row(key);
+            self.state.stage_totals().lent -= 1;
+            self.state.stage_totals().lent_bytes -= size_of(&lent.content);
         }
         self.contents.wanted.remove(&record);
         self.contents.sent_home.remove(&record);
@@ -262,7 +262,7 @@ impl<S: MetaStore> Replica<S> {
     /// # Errors
     /// [`StorageError`] if the tables cannot be read.
     pub fn lent_to(&self, version: RecordId) -> Result<Option<OriginId>, StorageError> {
-        let Some(bytes) = self.store.get(&record_key(table::LENT, version))? else { return Ok(None) };
+        let Some(bytes) = self.state.store().get(&record_key(table::LENT, version))? else { return Ok(None) };
         Ok(unpack::<Lent>(&bytes)?.to.map(|stamp| stamp.origin))
     }
 
@@ -282,7 +282,7 @@ impl<S: MetaStore> Replica<S> {
         said.lent = through;
         // A store that goes on where we left off has what we lent to it.
         let present = self.uplink.stamp().filter(|_| self.uplink.is_resumed());
-        if self.totals.lent == 0 {
+        if self.state.totals().lent == 0 {
             return Ok(());
         }
         let (start, _) = origin_range(table::LENT, own, from + 1);
@@ -316,7 +316,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// [`crate::Input::MakeRoom`]: the cache has no room but for contents that the home does not have.
     pub(crate) fn handle_make_room(&mut self) -> Result<(), StorageError> {
-        if self.config.role != Role::Client || self.totals.lent == 0 {
+        if self.config.role != Role::Client || self.state.totals().lent == 0 {
             return Ok(());
         }
         let origin = self.config.origin;
@@ -408,12 +408,12 @@ impl<S: MetaStore> Replica<S> {
             Some(missing) => self.put_spare(version, missing, child, to),
             None if self.contents.announced.take(&content) => return self.owe(version, file, content),
             None => {
-                self.staged.totals.missing += 1;
-                self.staged.totals.missing_bytes += size_of(&content);
-                self.overlay.put_raw(root_key(&root, version), Vec::new());
+                self.state.stage_totals().missing += 1;
+                self.state.stage_totals().missing_bytes += size_of(&content);
+                self.state.put_row(root_key(&root, version), Vec::new());
                 self.contents.note_row(table::MISSING, version);
                 let output = Output::Applied { file, record: version, content: Some(content.clone()) };
-                self.staged.outputs.push(output);
+                self.state.stage_output(output);
                 self.put_spare(version, Missing::of(file, version, content), child, to);
             }
         }
@@ -435,14 +435,19 @@ impl<S: MetaStore> Replica<S> {
             let excess = missing.spares.len().saturating_sub(HOLDERS_MAX);
             missing.spares.drain(..excess);
         }
-        self.overlay.put_raw(record_key(table::MISSING, version), pack(&missing));
+        self.state.put_row(record_key(table::MISSING, version), pack(&missing));
         self.note_holders_moved();
     }
 
     /// A station tells the home of what somebody below it could give.
     pub(crate) fn tell_spares(&mut self) -> Result<(), StorageError> {
-        if self.config.role != Role::Station || self.contents.spares.is_empty() || self.ticket > self.stored {
-            self.sync_wanted |= !self.contents.spares.is_empty();
+        if self.config.role != Role::Station
+            || self.contents.spares.is_empty()
+            || self.state.ticket() > self.state.stored()
+        {
+            if !self.contents.spares.is_empty() {
+                self.state.want_sync();
+            }
             return Ok(());
         }
         let mut versions = Vec::new();

@@ -167,7 +167,7 @@ impl<S: MetaStore> Replica<S> {
         {
             sought.look = Look::UnderWay;
             let (file, content) = (missing.file, missing.content.clone());
-            self.staged.outputs.push(Output::Seek { file, version, content });
+            self.state.stage_output(Output::Seek { file, version, content });
         }
         Ok(true)
     }
@@ -182,7 +182,7 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         if let Some(Previous { file, content, .. }) = to_read {
-            self.staged.outputs.push(Output::Seek { file, version, content });
+            self.state.stage_output(Output::Seek { file, version, content });
         } else if let Some(sought) = self.contents.seeking.by_version.get_mut(&version) {
             sought.look = Look::InVain;
             self.note_holders_moved();
@@ -296,7 +296,7 @@ impl<S: MetaStore> Replica<S> {
         if self.write_op(op, inode.uid, None)? == 0 {
             return Ok(());
         }
-        let Ok(report) = RecordId::new(self.config.origin, self.counters.sequence) else { return Ok(()) };
+        let Ok(report) = RecordId::new(self.config.origin, self.state.sequence()) else { return Ok(()) };
         if !is_replaced {
             self.put_vanished(report, missing.file, missing.content.clone())?;
         }
@@ -304,11 +304,11 @@ impl<S: MetaStore> Replica<S> {
         if let Some((older, instead)) = older {
             // The file shows it under the report's version, and whoever has it has it under its own.
             let instead = Missing { version: report, ..instead };
-            self.overlay.put_raw(record_key(table::MISSING, older.record), pack(&instead));
+            self.state.put_row(record_key(table::MISSING, older.record), pack(&instead));
         }
         self.keep_root(version, &missing.content);
         let lost = Lost { file: missing.file, content: missing.content, report, is_replaced, mtime: inode.mtime };
-        self.overlay.put_raw(record_key(LOST, version), pack(&lost));
+        self.state.put_row(record_key(LOST, version), pack(&lost));
         self.limit_lost()
     }
 
@@ -380,14 +380,14 @@ impl<S: MetaStore> Replica<S> {
     /// There is a report of a loss.
     pub(crate) fn announce_loss(&mut self, id: RecordId, report: &Conflict) {
         let (file, version) = (report.file, report.record);
-        self.totals.lost += 1;
+        self.state.note_loss();
         self.contents.lost_news.push(LossNews::of(id, report));
         self.outputs.push_back(Output::Lost { version, file, shows_older: !report.is_bare_loss() });
     }
 
     fn keep_root(&mut self, version: RecordId, content: &Content) {
         if let Some(root) = content.root() {
-            self.overlay.put_raw(root_key(&root, version), Vec::new());
+            self.state.put_row(root_key(&root, version), Vec::new());
         }
     }
 
@@ -407,9 +407,9 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn forget_lost(&mut self, version: RecordId, lost: &Lost) {
-        self.overlay.delete_raw(record_key(LOST, version));
+        self.state.delete_row(record_key(LOST, version));
         if let Some(root) = lost.content.root() {
-            self.overlay.delete_raw(root_key(&root, version));
+            self.state.delete_row(root_key(&root, version));
         }
     }
 
@@ -427,22 +427,22 @@ impl<S: MetaStore> Replica<S> {
         let mut missing =
             self.missing(version)?.unwrap_or_else(|| Missing::of(lost.file, version, lost.content.clone()));
         if self.missing(version)?.is_none() {
-            self.staged.totals.missing += 1;
-            self.staged.totals.missing_bytes += size_of(&lost.content);
+            self.state.stage_totals().missing += 1;
+            self.state.stage_totals().missing_bytes += size_of(&lost.content);
             self.keep_root(version, &lost.content);
             self.contents.note_row(table::MISSING, version);
         }
         let is_client = self.children.is_client(child);
         if is_holder && is_client {
-            self.overlay.put_raw(record_key(AWAITED, version), Vec::new());
+            self.state.put_row(record_key(AWAITED, version), Vec::new());
             self.contents.note_awaited(version);
-            self.staged.marks.insert(version.origin());
+            self.state.stage_marks(version.origin());
         }
         let row = if is_holder { &mut missing.holders } else { &mut missing.spares };
         if !row.contains(&child) && row.len() < HOLDERS_MAX {
             row.push(child);
         }
-        self.overlay.put_raw(record_key(table::MISSING, version), pack(&missing));
+        self.state.put_row(record_key(table::MISSING, version), pack(&missing));
         self.children.tell(child, Down::Want { versions: vec![version] });
         Ok(true)
     }
@@ -452,7 +452,7 @@ impl<S: MetaStore> Replica<S> {
         let Some(lost) = self.lost(version)? else { return Ok(()) };
         tracing::warn!(%version, file = %lost.file, "bytes that were declared lost turned up");
         self.forget_lost(version, &lost);
-        self.overlay.delete_raw(record_key(VANISHED, lost.report));
+        self.state.delete_row(record_key(VANISHED, lost.report));
         // Whatever the file shows by now, this is not lost any more.
         self.take_back_report(lost.report)?;
         let Some(inode) = wayfs_tree::inode(&self.tx(), lost.file)?.filter(|inode| !inode.is_removed()) else {
@@ -494,7 +494,7 @@ impl<S: MetaStore> Replica<S> {
         if self.config.role != Role::Client {
             return Ok(None);
         }
-        let Some(bytes) = self.store.get(&record_key(VANISHED, version))? else { return Ok(None) };
+        let Some(bytes) = self.state.store().get(&record_key(VANISHED, version))? else { return Ok(None) };
         let path = self.path_of(file)?;
         let since = unpack::<Vanished>(&bytes)?.at;
         Ok(Some(LostContent { version, file, path, report: None, since, shows_older: false }))
@@ -507,7 +507,7 @@ impl<S: MetaStore> Replica<S> {
     pub fn lost_contents(&self, limit: usize) -> Result<Vec<LostContent>, StorageError> {
         let mut lost = Vec::new();
         if self.config.role == Role::Client {
-            for (key, value) in self.store.scan(&[VANISHED], &[VANISHED + 1], limit)? {
+            for (key, value) in self.state.store().scan(&[VANISHED], &[VANISHED + 1], limit)? {
                 let (version, Vanished { file, at, .. }) = (parse_record_key(&key)?, unpack(&value)?);
                 let path = self.path_of(file)?;
                 lost.push(LostContent { version, file, path, report: None, since: at, shows_older: false });

@@ -65,7 +65,7 @@ impl Named {
 impl<S: MetaStore> Replica<S> {
     /// A restart forgot what was looked for last.
     pub(crate) fn read_named(&mut self) -> Result<(), StorageError> {
-        let through = self.store.get(LOOKED)?.map(|bytes| unpack::<u64>(&bytes)).transpose()?.unwrap_or(0);
+        let through = self.state.store().get(LOOKED)?.map(|bytes| unpack::<u64>(&bytes)).transpose()?.unwrap_or(0);
         self.contents.named.written = through;
         self.contents.named.abandon();
         Ok(())
@@ -91,27 +91,27 @@ impl<S: MetaStore> Replica<S> {
     /// Goes on with what was not looked at yet.
     pub(crate) fn look_at_rest(&mut self) -> Result<(), StorageError> {
         // In the first catch-up, and while the home writes again what it lost, it is not known yet what it has.
-        if self.config.role != Role::Station || !self.counters.synced || self.counters.rescues {
+        if self.config.role != Role::Station || !self.state.synced() || self.state.rescues() {
             return Ok(());
         }
         if self.contents.named.is_behind && self.contents.named.has_room() {
             self.look_at_page()?;
         }
-        let (named, change) = (&mut self.contents.named, self.counters.change.0);
+        let (named, change) = (&mut self.contents.named, self.state.change().0);
         if named.is_behind || !named.under_way.is_empty() {
             return Ok(());
         }
         named.through = change;
         if change >= named.written + LAG_MAX {
             named.written = change;
-            self.overlay.put_raw(LOOKED.to_vec(), pack(&change));
+            self.state.put_row(LOOKED.to_vec(), pack(&change));
         }
         Ok(())
     }
 
     fn look_at_page(&mut self) -> Result<(), StorageError> {
         let from = number_key(table::CHANGE, self.contents.named.through + 1);
-        let pairs = self.store.scan(&from, &number_key(table::CHANGE, u64::MAX), PAGE)?;
+        let pairs = self.state.store().scan(&from, &number_key(table::CHANGE, u64::MAX), PAGE)?;
         self.contents.named.is_behind = pairs.len() == PAGE;
         self.more_work |= self.contents.named.is_behind;
         for pair in &pairs {
@@ -148,7 +148,7 @@ impl<S: MetaStore> Replica<S> {
         }
         let content = inode.content.clone();
         self.contents.named.under_way.insert(version, (file, content.clone()));
-        self.staged.outputs.push(Output::LookHere { file, version, content });
+        self.state.stage_output(Output::LookHere { file, version, content });
         Ok(())
     }
 

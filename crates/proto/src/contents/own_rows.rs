@@ -25,27 +25,28 @@ impl<S: MetaStore> Replica<S> {
     fn first_own_row(&self, of: u8, through: u64) -> Result<Option<u64>, StorageError> {
         let origin = self.config.origin;
         let floor = self.contents.floor_of(of, origin);
-        let rows = if of == table::OWED { self.totals.owed } else { self.totals.lent };
+        let rows = if of == table::OWED { self.state.totals().owed } else { self.state.totals().lent };
         // Nearly always all rows are beyond the mark, and their floor says so.
         if floor > through || rows == 0 {
             return Ok(None);
         }
         let (from, _) = origin_range(of, origin, floor);
         let (until, _) = origin_range(of, origin, through.saturating_add(1));
-        let first = self.store.scan(&from, &until, 1)?;
+        let first = self.state.store().scan(&from, &until, 1)?;
         first.first().map(|(key, _)| parse_record_key(key).map(RecordId::sequence)).transpose()
     }
 
     /// What marks say of a record of ours, without what its own row says otherwise.
     pub(crate) fn as_rows_say(&self, record: RecordId, facts: Facts) -> Result<Facts, StorageError> {
-        let has =
-            |of: u8, count: i64| Ok::<_, StorageError>(count > 0 && self.store.get(&record_key(of, record))?.is_some());
+        let has = |of: u8, count: i64| {
+            Ok::<_, StorageError>(count > 0 && self.state.store().get(&record_key(of, record))?.is_some())
+        };
         if !facts.safe.holds() && !facts.stable.holds() {
             return Ok(facts);
         }
-        Ok(if has(table::OWED, self.totals.owed)? {
+        Ok(if has(table::OWED, self.state.totals().owed)? {
             Facts { safe: Fact::No, stable: Fact::No, ..facts }
-        } else if facts.stable.holds() && has(table::LENT, self.totals.lent)? {
+        } else if facts.stable.holds() && has(table::LENT, self.state.totals().lent)? {
             Facts { stable: Fact::No, ..facts }
         } else {
             facts
@@ -71,7 +72,7 @@ impl<S: MetaStore> Replica<S> {
         if record.sequence() <= self.marks(record.origin())?.safe {
             let to = self.uplink.stamp();
             self.lend(record, to)?;
-            self.levels_moved = true;
+            self.requests.note_levels_moved();
             self.offer_sought(record)?;
         }
         Ok(())

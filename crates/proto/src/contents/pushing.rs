@@ -140,7 +140,7 @@ impl<S: MetaStore> Replica<S> {
     /// Pushes what is to be pushed, and tells the parent what we have.
     pub(crate) fn pump_contents(&mut self) -> Result<(), StorageError> {
         // A home that was put back has forgotten records whose contents go by another name when its state was taken over.
-        if !self.counters.rescues {
+        if !self.state.rescues() {
             self.tell_haves();
             self.tell_spares()?;
         }
@@ -163,8 +163,13 @@ impl<S: MetaStore> Replica<S> {
     }
 
     pub(crate) fn tell_haves(&mut self) {
-        if self.config.role != Role::Station || self.contents.haves.is_empty() || self.ticket > self.stored {
-            self.sync_wanted |= !self.contents.haves.is_empty();
+        if self.config.role != Role::Station
+            || self.contents.haves.is_empty()
+            || self.state.ticket() > self.state.stored()
+        {
+            if !self.contents.haves.is_empty() {
+                self.state.want_sync();
+            }
             return;
         }
         let versions: Vec<RecordId> = std::mem::take(&mut self.contents.haves).into_iter().collect();
@@ -264,13 +269,13 @@ impl<S: MetaStore> Replica<S> {
     /// Contents do not overtake their record, which may yet be cancelled.
     pub(crate) fn is_sent(&self, version: RecordId) -> bool {
         let sent = self.uplink.position().unwrap_or(0);
-        self.log.position_of(version).is_none_or(|position| position <= sent)
+        self.state.log().position_of(version).is_none_or(|position| position <= sent)
     }
 
     pub(crate) fn owed_due(&mut self) -> Result<Vec<(RecordId, Owed)>, StorageError> {
         let durable = self.own_durable();
         let room = self.config.pushes_max.saturating_sub(self.contents.pushing.len());
-        if room == 0 || self.contents.push_cursor >= durable || self.totals.owed == 0 {
+        if room == 0 || self.contents.push_cursor >= durable || self.state.totals().owed == 0 {
             return Ok(Vec::new());
         }
         let origin = self.config.origin;

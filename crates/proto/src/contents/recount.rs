@@ -25,7 +25,7 @@ const FORMER_MAX: usize = 64;
 
 impl<S: MetaStore> Replica<S> {
     pub(crate) fn read_recount(&mut self) -> Result<(), StorageError> {
-        self.contents.recount = self.store.get(RECOUNT)?.map(|_| kind_range(table::VIEW, KeyKind::Inode).0);
+        self.contents.recount = self.state.store().get(RECOUNT)?.map(|_| kind_range(table::VIEW, KeyKind::Inode).0);
         Ok(())
     }
 
@@ -33,7 +33,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn note_recount(&mut self) {
         if self.config.role == Role::Client {
             self.contents.recount = Some(kind_range(table::VIEW, KeyKind::Inode).0);
-            self.overlay.put_raw(RECOUNT.to_vec(), Vec::new());
+            self.state.put_row(RECOUNT.to_vec(), Vec::new());
         }
     }
 
@@ -70,8 +70,8 @@ impl<S: MetaStore> Replica<S> {
             }
         }
         if next.is_none() {
-            self.overlay.delete_raw(RECOUNT.to_vec());
-            self.levels_moved = true;
+            self.state.delete_row(RECOUNT.to_vec());
+            self.requests.note_levels_moved();
         }
         self.contents.recount = next;
         Ok(())

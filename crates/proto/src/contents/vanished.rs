@@ -62,7 +62,7 @@ impl<S: MetaStore> Replica<S> {
                         self.put_vanished(version, file, content)?;
                     }
                     self.contents.gone.insert(version, was_owed);
-                    self.staged.marks_moved = true;
+                    self.state.stage_own_marks();
                 }
             }
             Role::Station => {
@@ -108,10 +108,10 @@ impl<S: MetaStore> Replica<S> {
     ) -> Result<(), StorageError> {
         let key = record_key(VANISHED, version);
         if self.config.role == Role::Client && self.tx().get_raw(&key)?.is_none() {
-            self.staged.totals.vanished += 1;
-            self.staged.totals.vanished_bytes += size_of(&content);
+            self.state.stage_totals().vanished += 1;
+            self.state.stage_totals().vanished_bytes += size_of(&content);
         }
-        self.overlay.put_raw(key, pack(&Vanished { file, content, at: self.wall }));
+        self.state.put_row(key, pack(&Vanished { file, content, at: self.wall }));
         self.contents.note_row(VANISHED, version);
         Ok(())
     }
@@ -121,10 +121,10 @@ impl<S: MetaStore> Replica<S> {
         let key = record_key(VANISHED, version);
         if let Some(bytes) = self.tx().get_raw(&key)? {
             let vanished: Vanished = unpack(&bytes)?;
-            self.overlay.delete_raw(key);
+            self.state.delete_row(key);
             if self.config.role == Role::Client {
-                self.staged.totals.vanished -= 1;
-                self.staged.totals.vanished_bytes -= size_of(&vanished.content);
+                self.state.stage_totals().vanished -= 1;
+                self.state.stage_totals().vanished_bytes -= size_of(&vanished.content);
             }
         }
         self.contents.gone.remove(&version);
@@ -141,11 +141,11 @@ impl<S: MetaStore> Replica<S> {
         if self.missing(version)?.is_some() {
             return Ok(());
         }
-        self.staged.totals.missing += 1;
-        self.staged.totals.missing_bytes += size_of(&content);
-        self.staged.marks.insert(version.origin());
-        self.overlay.put_raw(root_key(&root, version), Vec::new());
-        self.overlay.put_raw(record_key(table::MISSING, version), pack(&Missing::of(file, version, content)));
+        self.state.stage_totals().missing += 1;
+        self.state.stage_totals().missing_bytes += size_of(&content);
+        self.state.stage_marks(version.origin());
+        self.state.put_row(root_key(&root, version), Vec::new());
+        self.state.put_row(record_key(table::MISSING, version), pack(&Missing::of(file, version, content)));
         self.contents.note_row(table::MISSING, version);
         Ok(())
     }
@@ -180,7 +180,7 @@ impl<S: MetaStore> Replica<S> {
         let is_ours = match self.config.role {
             Role::Client => version.origin() == self.config.origin,
             Role::Station | Role::Home => {
-                let item = self.log.position_of(version).and_then(|position| self.log.item(position));
+                let item = self.state.log().position_of(version).and_then(|position| self.state.log().item(position));
                 item.is_some_and(|item| item.tentative)
             }
         };
@@ -315,7 +315,7 @@ impl<S: MetaStore> Replica<S> {
         if self.config.role == Role::Client {
             *self.contents.looks.entry(version).or_default() += 1;
         }
-        self.staged.outputs.push(Output::Seek { file, version, content });
+        self.state.stage_output(Output::Seek { file, version, content });
     }
 
     /// Records of ours are written again by other names: what the driver looks for by these is nobody's business any more.
@@ -366,7 +366,9 @@ impl<S: MetaStore> Replica<S> {
         content: Content,
         is_here: bool,
     ) -> Result<(), StepError> {
-        self.levels_moved |= self.config.role == Role::Client;
+        if self.config.role == Role::Client {
+            self.requests.note_levels_moved();
+        }
         if self.is_stale_look(version) {
             return Ok(());
         }
@@ -386,7 +388,7 @@ impl<S: MetaStore> Replica<S> {
             {
                 self.take_vanished(version)?;
                 self.owe(version, file, content)?;
-                self.staged.marks_moved = true;
+                self.state.stage_own_marks();
             }
             // Only writers are asked.
             (Role::Client, true) => self.lend_again(version, file, content)?,
@@ -478,16 +480,16 @@ impl<S: MetaStore> Replica<S> {
             self.put_vanished(version, missing.file, missing.content.clone())?;
         }
         if writer || !is_station {
-            self.overlay.delete_raw(record_key(AWAITED, version));
+            self.state.delete_row(record_key(AWAITED, version));
         }
-        self.staged.marks.insert(origin);
+        self.state.stage_marks(origin);
         if self.config.role == Role::Station && missing.everybody().next().is_none() {
             self.contents.gone.insert(version, writer);
         } else if !missing.everybody().any(|child| self.children.peer_of(child).is_some()) {
             // The others may be away for good, or be numbers that this one had before.
             self.note_child_away();
         }
-        self.overlay.put_raw(record_key(table::MISSING, version), pack(&missing));
+        self.state.put_row(record_key(table::MISSING, version), pack(&missing));
         Ok(())
     }
 }

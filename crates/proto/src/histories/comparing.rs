@@ -80,7 +80,7 @@ impl<S: MetaStore> Replica<S> {
         {
             return Ok(Some(confirmed.chain));
         }
-        Ok(RecordId::new(origin, sequence).ok().and_then(|record| self.log.chain_at(record)))
+        Ok(RecordId::new(origin, sequence).ok().and_then(|record| self.state.log().chain_at(record)))
     }
 
     /// What the parent has confirmed of an origin.
@@ -100,7 +100,7 @@ impl<S: MetaStore> Replica<S> {
     fn own_fork(&mut self, through: u64, chain: Chain) -> Result<Option<String>, StorageError> {
         let origin = self.config.origin;
         if self.is_of_another_copy(through) {
-            let last = self.counters.sequence;
+            let last = self.state.sequence();
             let text =
                 format!("the parent has record {origin}.{through}, and {last} is the last that this store wrote");
             return Ok(Some(text));
@@ -184,7 +184,7 @@ impl<S: MetaStore> Replica<S> {
             _ => None,
         };
         let shown: BTreeMap<FileId, RecordId> = images.iter().filter_map(shows).collect();
-        for position in self.log.tentative_through(self.config.origin, applied) {
+        for position in self.state.log().tentative_through(self.config.origin, applied) {
             let record = self.log_entry(position)?.record;
             if let Op::Store { file, base, .. } = record.op
                 && shown.get(&file) == Some(&base)
@@ -203,8 +203,8 @@ impl<S: MetaStore> Replica<S> {
                 "the parent acknowledged record {origin}.{applied}, which this store never wrote"
             )));
         }
-        let tentative = RecordId::new(origin, applied).ok().and_then(|record| self.log.position_of(record));
-        let item = tentative.and_then(|position| self.log.item(position));
+        let tentative = RecordId::new(origin, applied).ok().and_then(|record| self.state.log().position_of(record));
+        let item = tentative.and_then(|position| self.state.log().item(position));
         let differs = item.is_some_and(|item| item.chain.check() != mark.check);
         Ok(differs.then(|| format!("the parent acknowledged another record {origin}.{applied}")))
     }
@@ -216,7 +216,8 @@ impl<S: MetaStore> Replica<S> {
         if self.config.role != Role::Station || origin == self.config.origin {
             return Ok(true);
         }
-        let is_tentative = RecordId::new(origin, applied).is_ok_and(|record| self.log.position_of(record).is_some());
+        let is_tentative =
+            RecordId::new(origin, applied).is_ok_and(|record| self.state.log().position_of(record).is_some());
         Ok(is_tentative || applied <= self.confirmed_applied(origin)?)
     }
 
@@ -229,7 +230,7 @@ impl<S: MetaStore> Replica<S> {
             known.is_some_and(|known| known != image.chain) || image.applied < self.confirmed_applied(origin)?;
         // Written in another life than the parent knows under such numbers, or with a number that nothing has there.
         let is_of_another_life = |item: &LogItem| image.lives.life_at(item.id.sequence()) != Some(item.life);
-        let mut tentative = self.log.tentative_of(origin);
+        let mut tentative = self.state.log().tentative_of(origin);
         let first = if differs {
             // Where the two part is not known: then all that is not confirmed counts.
             tentative.next()

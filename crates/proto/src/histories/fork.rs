@@ -14,9 +14,9 @@
 //! gone, and was told *safe*. If it is not gone it writes its records again as well; the same contents under one
 //! name are one file.
 
-use crate::contents::access::ByWriter;
 use crate::api::{Output, PeerId, Role};
 use crate::contents::Source;
+use crate::contents::access::ByWriter;
 use crate::histories::gaps::Gaps;
 use crate::histories::renamed::{Again, RENAMED};
 use crate::histories::restored::Lost;
@@ -114,7 +114,8 @@ impl<S: MetaStore> Replica<S> {
                 return Ok(());
             }
             // What is written again would be mixed with what was written before, by the same numbers.
-            let is_used = origin == of || self.is_former(origin)? || self.log.origins().any(|known| known == origin);
+            let is_used =
+                origin == of || self.is_former(origin)? || self.state.log().origins().any(|known| known == origin);
             if is_used && let Some(peer) = self.uplink.peer() {
                 return Err(StepError::Peer(peer, format!("granted origin {origin}, which is not new")));
             }
@@ -167,17 +168,17 @@ impl<S: MetaStore> Replica<S> {
         tracing::info!(%former, %origin, records, "goes on under another origin");
         self.histories.fork.noticed = None;
         self.histories.gaps = Gaps::default();
-        self.histories.fork.went_on.insert(former, (origin, self.counters.sequence));
-        self.log.tally_anew();
+        self.histories.fork.went_on.insert(former, (origin, self.state.sequence()));
+        self.state.tally_log_anew();
         self.histories.fork.lost_after = None;
         self.histories.fork.lost_before.clear();
         self.requests.forget_own();
         self.lose_locks_of(former);
         if records > 0 {
-            self.requests.note_own(self.ticket, 1);
+            self.requests.note_own(self.state.ticket(), 1);
         }
-        self.levels_moved = true;
-        self.sync_wanted = true;
+        self.requests.note_levels_moved();
+        self.state.want_sync();
         self.outputs.push_back(Output::Renewed { former, origin, records });
         self.outputs.push_back(Output::InvalidateAll);
         if let Some(peer) = self.uplink.peer() {
@@ -189,8 +190,13 @@ impl<S: MetaStore> Replica<S> {
     /// Takes out of the view what nobody confirmed, and writes it again under a new origin. Answers how many records.
     fn go_on_as(&mut self, origin: OriginId, admission: Option<Seal>) -> Result<u64, StorageError> {
         let former = self.config.origin;
-        let own: Vec<(u64, LogItem)> =
-            self.log.from(0).filter(|(_, item)| item.id.origin() == former).map(|(at, item)| (at, *item)).collect();
+        let own: Vec<(u64, LogItem)> = self
+            .state
+            .log()
+            .from(0)
+            .filter(|(_, item)| item.id.origin() == former)
+            .map(|(at, item)| (at, *item))
+            .collect();
         // What the home has stays as it is, though it was kept here until its contents were safe. So does what the parent has that grants
         // this origin: it has brought that home (`has_of`). Another one that was said to have it may be gone for good.
         let (visible, has) = (self.marks(former)?.visible, self.parent_has(former));
@@ -210,13 +216,15 @@ impl<S: MetaStore> Replica<S> {
         lost_of.extend(self.histories.fork.lost_after.map(|after| (former, after)));
         let lost = if self.config.role == Role::Client { self.find_own_lost(&lost_of)? } else { Lost::default() };
         for (position, _) in own {
-            self.overlay.delete_raw(number_key(table::LOG, position));
-            self.staged.forgotten.push(position);
+            self.state.delete_row(number_key(table::LOG, position));
+            self.state.stage_forgotten(position);
         }
         self.change_origin(origin)?;
         self.keep_admission(admission);
-        let last = std::mem::take(&mut self.counters.sequence);
-        self.histories.fork.told_by = self.counters.resume.take().map(|known| known.stamp);
+        let last = self.state.sequence();
+        self.histories.fork.told_by = self.state.resume().map(|known| known.stamp);
+        self.state.set_sequence(0);
+        self.state.set_resume(None);
         self.histories.skips = false;
         self.uplink.set_sent_through(0);
         if let Some(image) = image {
@@ -268,7 +276,7 @@ impl<S: MetaStore> Replica<S> {
             let Ok(id) = RecordId::new(self.config.origin, self.next_sequence()) else { break };
             let record = self.as_written_now(record, id);
             self.skip_lost()?;
-            self.counters.sequence = id.sequence();
+            self.state.set_sequence(id.sequence());
             let is_directory = matches!(record.op, Op::Mkdir { .. });
             let effect = self.take_record(record.clone(), held)?;
             let (mut source, mut is_gone) = (None, false);
@@ -291,7 +299,7 @@ impl<S: MetaStore> Replica<S> {
             }
             count += 1;
         }
-        self.staged.marks.insert(self.config.origin);
+        self.state.stage_marks(self.config.origin);
         Ok(count)
     }
 
@@ -324,7 +332,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     pub(crate) fn note_renamed(&mut self, former: RecordId, again: Again) {
-        self.overlay.put_raw(record_key(RENAMED, former), pack(&again));
+        self.state.put_row(record_key(RENAMED, former), pack(&again));
         let Again { record: id, stored_into } = again;
         self.histories.fork.renamed.insert(former, id);
         self.histories.fork.renames_waiting = true;
@@ -339,7 +347,7 @@ impl<S: MetaStore> Replica<S> {
         }
         while self.histories.fork.renamed.len() > RENAMED_MAX {
             if let Some((oldest, _)) = self.histories.fork.renamed.pop_first() {
-                self.overlay.delete_raw(record_key(RENAMED, oldest));
+                self.state.delete_row(record_key(RENAMED, oldest));
             }
         }
     }
@@ -359,7 +367,7 @@ impl<S: MetaStore> Replica<S> {
                 continue;
             }
             let Some(first) = self.first_parted(*origin, image)? else { continue };
-            let left = self.log.tentative_of(*origin).filter(|(_, item)| item.id.sequence() >= first);
+            let left = self.state.log().tentative_of(*origin).filter(|(_, item)| item.id.sequence() >= first);
             let positions: Vec<u64> = left.map(|(position, _)| position).collect();
             parted.push((*origin, self.entries(&positions)?));
         }
@@ -376,7 +384,7 @@ impl<S: MetaStore> Replica<S> {
         let taken = self.take_cut(cut);
         self.histories.fork.parted.clear();
         taken?;
-        if self.counters.rescues && self.counters.reset.is_some() {
+        if self.state.rescues() && self.state.reset().is_some() {
             // What was lost is made again first: it may be what these records are about.
             self.histories.fork.unwritten.extend(parted);
             return Ok(());
@@ -396,7 +404,8 @@ impl<S: MetaStore> Replica<S> {
             }
         }
         let done: BTreeSet<OriginId> = self.histories.fork.unwritten.iter().map(|(origin, _)| *origin).collect();
-        let tentative = self.log.from(0).filter(|(_, item)| item.tentative && !done.contains(&item.id.origin()));
+        let tentative =
+            self.state.log().from(0).filter(|(_, item)| item.tentative && !done.contains(&item.id.origin()));
         let tentative: Vec<(u64, OriginId)> = tentative.map(|(position, item)| (position, item.id.origin())).collect();
         let mut entries: BTreeMap<OriginId, Vec<LogEntry>> = BTreeMap::new();
         let mut orphans = BTreeSet::new();
@@ -428,10 +437,10 @@ impl<S: MetaStore> Replica<S> {
 
     /// Before the home's state is taken over: what tentative records touch as it was.
     pub(crate) fn note_touched(&mut self) -> Result<(), StorageError> {
-        if !self.counters.rescues || !self.histories.fork.touched.is_empty() {
+        if !self.state.rescues() || !self.histories.fork.touched.is_empty() {
             return Ok(());
         }
-        let tentative = self.log.from(0).filter(|(_, item)| item.tentative);
+        let tentative = self.state.log().from(0).filter(|(_, item)| item.tentative);
         let positions: Vec<u64> = tentative.map(|(position, _)| position).collect();
         for position in positions {
             let entry = self.log_entry(position)?;
@@ -449,7 +458,7 @@ impl<S: MetaStore> Replica<S> {
             self.keep_parted(&entries);
             let records = self.write_again(entries)?;
             tracing::warn!(%of, records, "the home has other records of a member: ours are written again");
-            self.staged.outputs.push(Output::Rescued { of, records });
+            self.state.stage_output(Output::Rescued { of, records });
         }
         // Who was to bring the contents may have them no more, and knows nothing of their new names.
         self.note_child_away();
@@ -505,7 +514,7 @@ impl<S: MetaStore> Replica<S> {
     /// Whether we have records of an origin that the home lacks. Whoever gives that origin up relies on it that they come home, and keeps them
     /// no longer.
     fn has_of(&self, origin: OriginId) -> bool {
-        self.log.origins().any(|known| known == origin)
+        self.state.log().origins().any(|known| known == origin)
     }
 
     /// The origin in place of another: the one that this life got before, or a new one.

@@ -45,13 +45,13 @@ impl<S: MetaStore> Replica<S> {
     /// A life begins behind this gap.
     pub(crate) fn note_gap(&mut self, gap: Gap) {
         let origin = self.config.origin;
-        self.overlay.put_raw(gap_key(origin, gap.0), pack(&gap.1));
+        self.state.put_row(gap_key(origin, gap.0), pack(&gap.1));
         let excess = (self.histories.gaps.0.len() + 1).saturating_sub(GAPS_MAX);
         let oldest: Vec<u64> = self.histories.gaps.0.keys().take(excess).copied().collect();
         for after in oldest {
-            self.overlay.delete_raw(gap_key(origin, after));
+            self.state.delete_row(gap_key(origin, after));
         }
-        self.staged.gap = Some(gap);
+        self.state.stage_gap(gap);
     }
 
     pub(crate) fn read_gaps(&mut self) -> Result<(), StorageError> {
@@ -77,7 +77,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn is_our_own(&self, record: RecordId) -> bool {
         self.config.role == Role::Client
             && record.origin() == self.config.origin
-            && record.sequence() <= self.counters.sequence
+            && record.sequence() <= self.state.sequence()
             && self.histories.gaps.around(record.sequence()).is_none()
     }
 }

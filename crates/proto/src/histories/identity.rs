@@ -34,8 +34,8 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn check_identity(&mut self) -> Result<bool, OpenError> {
         let role = role_number(self.config.role);
         let mine = Identity { volume: self.config.volume, role, origin: self.config.origin, former: Vec::new() };
-        let Some(bytes) = self.store.get(IDENTITY)? else {
-            self.overlay.put_raw(IDENTITY.to_vec(), pack(&mine));
+        let Some(bytes) = self.state.store().get(IDENTITY)? else {
+            self.state.put_row(IDENTITY.to_vec(), pack(&mine));
             // What is empty may be a copy, too: of a machine that had joined and not written yet.
             self.histories.skips = self.config.role == Role::Client && self.config.life != Life::NONE;
             // Not with the first input: it may come to nothing.
@@ -59,16 +59,16 @@ impl<S: MetaStore> Replica<S> {
 
     /// From now on the store is of the role that we were opened in.
     pub(crate) fn take_role(&mut self) -> Result<(), StorageError> {
-        let bytes = self.store.get(IDENTITY)?;
+        let bytes = self.state.store().get(IDENTITY)?;
         let bytes = bytes.ok_or_else(|| StorageError::Corrupt("a store without identity".to_owned()))?;
         let identity: Identity = unpack(&bytes)?;
-        self.overlay.put_raw(IDENTITY.to_vec(), pack(&Identity { role: role_number(self.config.role), ..identity }));
+        self.state.put_row(IDENTITY.to_vec(), pack(&Identity { role: role_number(self.config.role), ..identity }));
         Ok(())
     }
 
     /// Whether this store wrote under another origin before.
     pub(crate) fn is_former(&self, origin: OriginId) -> Result<bool, StorageError> {
-        let bytes = self.store.get(IDENTITY)?;
+        let bytes = self.state.store().get(IDENTITY)?;
         let identity: Option<Identity> = bytes.map(|bytes| unpack(&bytes)).transpose()?;
         Ok(identity.is_some_and(|identity| identity.former.contains(&origin)))
     }
@@ -90,7 +90,7 @@ impl<S: MetaStore> Replica<S> {
         let excess = identity.former.len().saturating_sub(FORMER_MAX);
         identity.former.drain(..excess);
         identity.origin = origin;
-        self.overlay.put_raw(IDENTITY.to_vec(), pack(&identity));
+        self.state.put_row(IDENTITY.to_vec(), pack(&identity));
         self.config.origin = origin;
         self.histories.fork.has_former = true;
         Ok(())

@@ -92,12 +92,12 @@ impl<S: MetaStore> Replica<S> {
             Ok(())
         })?;
         let number = rows.last().map_or(0, |(number, _)| number + 1);
-        let opened = Opened { life: self.config.life, at: self.counters.change.0 };
-        self.overlay.put_raw(life_key(number), pack(&(opened.life, opened.at)));
+        let opened = Opened { life: self.config.life, at: self.state.change().0 };
+        self.state.put_row(life_key(number), pack(&(opened.life, opened.at)));
         rows.push((number, opened));
         let excess = rows.len().saturating_sub(LIVES_MAX);
         for (old, _) in rows.drain(..excess) {
-            self.overlay.delete_raw(life_key(old));
+            self.state.delete_row(life_key(old));
         }
         let is_cut = rows.first().is_some_and(|(number, _)| *number > 0);
         self.histories.lives = Lives {
@@ -122,7 +122,7 @@ impl<S: MetaStore> Replica<S> {
         let Some((number, opened)) = self.histories.lives.present else { return Ok(()) };
         let key = life_key(number);
         if self.tx().get_raw(&key)?.is_none() {
-            self.overlay.put_raw(key, pack(&(opened.life, opened.at)));
+            self.state.put_row(key, pack(&(opened.life, opened.at)));
         }
         Ok(())
     }
@@ -134,12 +134,12 @@ impl<S: MetaStore> Replica<S> {
         };
         // Each opening draws its life, and this one is as good as another opening.
         let mut bytes = self.config.life.0.to_be_bytes().to_vec();
-        bytes.extend(self.counters.change.0.to_be_bytes());
+        bytes.extend(self.state.change().0.to_be_bytes());
         let drawn = Digest::of(&bytes).as_bytes().iter().take(4).fold(0, |life, byte| life << 8 | u32::from(*byte));
-        let opened = Opened { life: Life(drawn.max(1)), at: self.counters.change.0 };
-        (0..=number).for_each(|old| self.overlay.delete_raw(life_key(old)));
+        let opened = Opened { life: Life(drawn.max(1)), at: self.state.change().0 };
+        (0..=number).for_each(|old| self.state.delete_row(life_key(old)));
         // From the first row on, so that no life counts as forgotten: what is not known here is lost.
-        self.overlay.put_raw(life_key(0), pack(&(opened.life, opened.at)));
+        self.state.put_row(life_key(0), pack(&(opened.life, opened.at)));
         self.config.life = opened.life;
         self.histories.lives.opened = vec![opened];
         self.histories.lives.is_cut = false;
@@ -166,14 +166,14 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn own_stamp(&mut self) -> Stamp {
         let life = self.config.life;
         let stamp = Stamp { origin: self.config.origin, born: self.wall, life };
-        let first = *self.counters.stamp.get_or_insert(stamp);
+        let first = self.state.name_store(stamp);
         Stamp { life, ..first }
     }
 
     /// Whether a child's cursor is of our history.
     pub(crate) fn place_cursor(&mut self, resume: &Resume, is_station: bool) -> Cursor {
         let stamp = self.own_stamp();
-        let current = self.counters.change;
+        let current = self.state.change();
         if resume.stamp.origin != stamp.origin {
             // A station has no other parent than the home: this one took the place of the one that it knew.
             let is_of_former = is_station && self.histories.succession.is_some();

@@ -143,7 +143,7 @@ impl<S: MetaStore> Replica<S> {
         names.written += self.write_op(op, uid, Some(file.maker()))?;
         // It was made with what had been stored into it: what was written upon that is upon this.
         if inode.version != file.maker()
-            && let Ok(made) = RecordId::new(self.config.origin, self.counters.sequence)
+            && let Ok(made) = RecordId::new(self.config.origin, self.state.sequence())
         {
             self.note_renamed(inode.version, Again { record: made, stored_into: None });
         }
@@ -283,7 +283,7 @@ impl<S: MetaStore> Replica<S> {
         let names = |name| self.written_now(name);
         let record = crate::histories::renamed::renamed_record(record, id, &names, &names);
         self.skip_lost()?;
-        self.counters.sequence = id.sequence();
+        self.state.set_sequence(id.sequence());
         if let Some(former) = former {
             self.note_renamed(former, Again::of(&record));
         }
@@ -297,9 +297,9 @@ impl<S: MetaStore> Replica<S> {
             self.note_content(&record, &effect, source)?
         };
         if let Some(file) = effect.file.or_else(|| crate::inspect::file_of(&record.op, id)) {
-            self.staged.outputs.push(Output::Applied { file, record: id, content });
+            self.state.stage_output(Output::Applied { file, record: id, content });
         }
-        self.staged.marks.insert(self.config.origin);
+        self.state.stage_marks(self.config.origin);
         Ok(1)
     }
 }

@@ -62,10 +62,10 @@ impl<S: MetaStore> Replica<S> {
     pub fn prospect(&self) -> Prospect {
         let count = |number: i64| u64::try_from(number).unwrap_or(0);
         Prospect {
-            is_whole: self.counters.synced && self.counters.reset.is_none() && !self.counters.rescues,
-            tentative: self.log.tentative_len(),
-            missing: count(self.totals.missing),
-            missing_bytes: count(self.totals.missing_bytes),
+            is_whole: self.state.synced() && self.state.reset().is_none() && !self.state.rescues(),
+            tentative: self.state.log().tentative_len(),
+            missing: count(self.state.totals().missing),
+            missing_bytes: count(self.state.totals().missing_bytes),
         }
     }
 
@@ -75,7 +75,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     pub(crate) fn read_succession(&mut self) -> Result<(), StorageError> {
-        self.histories.succession = self.store.get(SUCCESSION)?.map(|bytes| unpack(&bytes)).transpose()?;
+        self.histories.succession = self.state.store().get(SUCCESSION)?.map(|bytes| unpack(&bytes)).transpose()?;
         Ok(())
     }
 
@@ -96,30 +96,30 @@ impl<S: MetaStore> Replica<S> {
                 self.put_image(Key::Origin(origin), Some(Image::Origin(home.into())))?;
             }
         }
-        let overlay = std::mem::take(&mut self.overlay);
+        let overlay = self.state.take_overlay();
         self.note_unheld()?;
-        self.overlay = overlay;
+        self.state.set_overlay(overlay);
         self.keep_previous_owed()?;
         let tentative = self.clear(table::LOG)?;
         for of in [table::SHADOW, TOUCH, table::OWED] {
             self.clear(of)?;
         }
-        self.counters.resume = None;
-        self.counters.reset = None;
-        self.counters.rescues = false;
-        self.counters.synced = true;
+        self.state.set_resume(None);
+        self.state.set_reset(None);
+        self.state.set_rescues(false);
+        self.state.set_synced(true);
         let succession = Succession {
             origin: former.map_or(OriginId::GENESIS, |(origin, _)| origin),
             node: former.map(|(_, node)| node),
-            at: self.counters.change,
+            at: self.state.change(),
             tentative,
         };
-        self.overlay.put_raw(SUCCESSION.to_vec(), pack(&succession));
+        self.state.put_row(SUCCESSION.to_vec(), pack(&succession));
         self.note_all_may_hold();
         self.take_role()?;
         self.commit()?;
         tracing::warn!(?succession, "this station takes the place of the home");
-        self.sync_wanted = true;
+        self.state.want_sync();
         self.ask_sync();
         Ok(())
     }
@@ -132,7 +132,7 @@ impl<S: MetaStore> Replica<S> {
             Ok(())
         })?;
         let count = keys.len() as u64;
-        keys.into_iter().for_each(|key| self.overlay.delete_raw(key));
+        keys.into_iter().for_each(|key| self.state.delete_row(key));
         Ok(count)
     }
 
@@ -140,7 +140,7 @@ impl<S: MetaStore> Replica<S> {
     fn note_unheld(&mut self) -> Result<(), StorageError> {
         let (mut from, until) = kind_range(table::VIEW, KeyKind::Inode);
         loop {
-            let rows = self.store.scan(&from, &until, PAGE)?;
+            let rows = self.state.store().scan(&from, &until, PAGE)?;
             let Some((last, _)) = rows.last() else { return Ok(()) };
             from.clone_from(last);
             from.push(0);
@@ -156,13 +156,13 @@ impl<S: MetaStore> Replica<S> {
     fn note_unheld_of(&mut self, file: FileId, inode: Inode) -> Result<(), StorageError> {
         let version = inode.version;
         let Some(root) = inode.content.root().filter(|_| !inode.is_removed()) else { return Ok(()) };
-        let is_owed = self.store.get(&record_key(table::OWED, version))?.is_some();
+        let is_owed = self.state.store().get(&record_key(table::OWED, version))?.is_some();
         // Or it is on record under another name: equal contents met.
         if is_owed || self.missing(version)?.is_some() || self.merged_holder(&inode)?.is_some() {
             return Ok(());
         }
-        self.overlay.put_raw(record_key(table::MISSING, version), pack(&Missing::of(file, version, inode.content)));
-        self.overlay.put_raw(root_key(&root, version), Vec::new());
+        self.state.put_row(record_key(table::MISSING, version), pack(&Missing::of(file, version, inode.content)));
+        self.state.put_row(root_key(&root, version), Vec::new());
         Ok(())
     }
 }

@@ -20,7 +20,7 @@ impl<S: MetaStore> Replica<S> {
     /// Applies a cut. A client notes that the parent vouched for what it names; so does a station that takes
     /// over the whole state, and sweeps the rest later.
     pub(crate) fn take_cut(&mut self, cut: Vec<KeyImage>) -> Result<(), StorageError> {
-        let is_noted = self.config.role == Role::Client || self.counters.reset.is_some();
+        let is_noted = self.config.role == Role::Client || self.state.reset().is_some();
         let keys: Vec<Key> = if is_noted { cut.iter().map(|pair| pair.key.clone()).collect() } else { Vec::new() };
         self.take_images(cut)?;
         for key in keys {
@@ -35,21 +35,21 @@ impl<S: MetaStore> Replica<S> {
         let image = wayfs_tree::View::image(&self.tx(), &key)?;
         if image.is_some() {
             self.put_image(key.clone(), image)?;
-            self.overlay.renew(key);
+            self.state.renew(key);
         }
         Ok(())
     }
 
     /// What had a shadow row is put back, and the cut does not name it. `number`: when the home vouched for it.
     pub(crate) fn note_unnamed(&mut self, key: &Key, number: u64) {
-        if self.counters.reset.is_some_and(|reset| number <= reset.0) {
+        if self.state.reset().is_some_and(|reset| number <= reset.0) {
             self.histories.fork.unnamed.insert(key.clone());
         }
     }
 
     /// What the home did not name while it told its whole state, and what has a shadow row of that.
     fn stale_keys(&mut self) -> Result<(Vec<Key>, Vec<Key>), StorageError> {
-        let Some(reset) = self.counters.reset else { return Ok((Vec::new(), Vec::new())) };
+        let Some(reset) = self.state.reset() else { return Ok((Vec::new(), Vec::new())) };
         let mut unnamed = std::mem::take(&mut self.histories.fork.unnamed);
         let mut old = Vec::new();
         self.each(&number_key(table::CHANGE, 0), &number_key(table::CHANGE, reset.0 + 1), |_, value| {
@@ -59,7 +59,7 @@ impl<S: MetaStore> Replica<S> {
             Ok(())
         })?;
         // What this very cut names has its old row still.
-        let mut old: BTreeSet<Key> = old.into_iter().filter(|key| !self.overlay.is_touched(key)).collect();
+        let mut old: BTreeSet<Key> = old.into_iter().filter(|key| !self.state.overlay().is_touched(key)).collect();
         let mut shadowed = Vec::new();
         let mut from = vec![table::SHADOW];
         loop {
@@ -84,11 +84,11 @@ impl<S: MetaStore> Replica<S> {
 
     /// After the whole state came: what it did not name is no more.
     pub(crate) fn sweep(&mut self) -> Result<(), StorageError> {
-        if self.counters.reset.is_none() {
+        if self.state.reset().is_none() {
             return Ok(());
         }
         let (mut stale, shadowed) = self.stale_keys()?;
-        if self.counters.rescues {
+        if self.state.rescues() {
             for key in &shadowed {
                 if let Key::Entry(parent, name) = key {
                     self.note_name(&Place { parent: *parent, name: name.clone() }, None)?;
@@ -96,7 +96,7 @@ impl<S: MetaStore> Replica<S> {
             }
             self.take_orphans(&shadowed)?;
         }
-        self.counters.reset = None;
+        self.state.set_reset(None);
         let mut bound = Vec::new();
         for key in shadowed {
             match self.shadow(&key)? {
@@ -111,7 +111,7 @@ impl<S: MetaStore> Replica<S> {
             self.find_gone(&key)?;
             self.put_image(key, None)?;
         }
-        if std::mem::take(&mut self.counters.rescues) {
+        if self.state.take_rescues() {
             self.write_what_is_lost()?;
         }
         Ok(())
@@ -128,7 +128,7 @@ impl<S: MetaStore> Replica<S> {
         self.forget_found()?;
         self.take_over_forgotten()?;
         self.begin_after_loss();
-        self.staged.outputs.push(Output::Recovered { records });
+        self.state.stage_output(Output::Recovered { records });
         Ok(())
     }
 }

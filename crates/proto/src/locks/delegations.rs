@@ -164,7 +164,7 @@ impl<S: MetaStore> Replica<S> {
             self.lose_lock(file, family, owner, range);
         }
         let returned = Up::ReturnLocks { file, family, serial: row.serial, held };
-        self.post_after(self.counters.sequence, returned);
+        self.post_after(self.state.sequence(), returned);
     }
 
     /// The parent's answer to a question: it is ours to decide.
@@ -242,13 +242,13 @@ impl<S: MetaStore> Replica<S> {
             return false;
         }
         let Some(serial) = self.locks.table.delegate(child, request, most) else { return false };
-        self.children.delegate(child, ask, serial, self.counters.change.0);
+        self.children.delegate(child, ask, serial, self.state.change().0);
         true
     }
 
     pub(crate) fn recall_locks(&mut self, recall: Recall) {
         let Recall { child, file, family, serial } = recall;
-        let change = self.counters.change.0;
+        let change = self.state.change().0;
         self.children.tell_behind(child, Down::RecallLocks { file, family, serial }, change);
     }
 

@@ -102,7 +102,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Writes down that any member may have locks.
     pub(crate) fn note_all_may_hold(&mut self) {
-        self.overlay.put_raw(origin_key(HOLDER, ALL), pack(&HolderRow { is_station: true, life: Life::NONE }));
+        self.state.put_row(origin_key(HOLDER, ALL), pack(&HolderRow { is_station: true, life: Life::NONE }));
     }
 
     /// Writes down that a child may have locks from now on. Answers whether there was room for it.
@@ -116,7 +116,7 @@ impl<S: MetaStore> Replica<S> {
         if family == LockFamily::Claim || known.is_some_and(|(known, _)| *known == row || !speaks_for_all) {
             return Ok(true);
         }
-        self.overlay.put_raw(origin_key(HOLDER, child), pack(&row));
+        self.state.put_row(origin_key(HOLDER, child), pack(&row));
         match self.commit() {
             Err(StorageError::NoSpace) => {
                 self.abandon();
@@ -167,7 +167,7 @@ impl<S: MetaStore> Replica<S> {
                 || self.locks.table.is_of_programs(child);
             if !is_needed {
                 self.locks.grace.rows.remove(&child);
-                self.overlay.delete_raw(origin_key(HOLDER, child));
+                self.state.delete_row(origin_key(HOLDER, child));
             } else if let Some((_, look)) = self.locks.grace.rows.get_mut(&child) {
                 *look = now + lease;
             }

@@ -207,7 +207,7 @@ impl<S: MetaStore> Replica<S> {
 
     fn forget_given(&mut self, client: OriginId) {
         if self.locks.left.given.remove(&client).is_some() {
-            self.overlay.delete_raw(origin_key(GIVEN, client));
+            self.state.delete_row(origin_key(GIVEN, client));
         }
     }
 
@@ -309,7 +309,7 @@ impl<S: MetaStore> Replica<S> {
         if let Some(given) = given
             && self.locks.left.given.get(&client) != Some(&given)
         {
-            self.overlay.put_raw(origin_key(GIVEN, client), pack(&given));
+            self.state.put_row(origin_key(GIVEN, client), pack(&given));
             self.locks.left.given.insert(client, given);
         }
         let granted = self.locks.table.take_from(client, &wanted);

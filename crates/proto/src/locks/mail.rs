@@ -50,14 +50,14 @@ impl<S: MetaStore> Replica<S> {
         let lets_in = request.kind == LockKind::Read && held.iter().any(|held| held.kind == LockKind::Write);
         // `flock` gives up what it holds before it waits for the other kind.
         let lets_go = request.family == LockFamily::Flock && !held.is_empty();
-        let after = if lets_in || lets_go { self.counters.sequence } else { 0 };
+        let after = if lets_in || lets_go { self.state.sequence() } else { 0 };
         self.post(LockMessage { after, position: 0, up: Up::Lock { ask, request }, held: Vec::new() });
     }
 
     /// Lets go of locks. What was done under one that others held as well says nothing to them.
     pub(crate) fn post_unlock(&mut self, up: Up, held: Vec<LockRequest>) {
         let is_exclusive = held.iter().any(|held| held.kind == LockKind::Write);
-        let after = if is_exclusive { self.counters.sequence } else { 0 };
+        let after = if is_exclusive { self.state.sequence() } else { 0 };
         self.post(LockMessage { after, position: 0, up, held });
     }
 
@@ -73,7 +73,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Station: says something for a child, behind all that is in our log: what the child did before is in it.
     pub(crate) fn post_behind_log(&mut self, up: Up, held: Vec<LockRequest>) {
-        let position = self.log.newest().unwrap_or(0);
+        let position = self.state.log().newest().unwrap_or(0);
         self.post(LockMessage { after: 0, position, up, held });
     }
 
@@ -104,13 +104,13 @@ impl<S: MetaStore> Replica<S> {
     /// Whether a record of our own up to this one is still to be sent in this session.
     fn has_unsent(&self, through: u64) -> bool {
         let Some(sent) = self.uplink.position() else { return true };
-        self.log.from(sent + 1).next().is_some_and(|(_, item)| item.id.sequence() <= through)
+        self.state.log().from(sent + 1).next().is_some_and(|(_, item)| item.id.sequence() <= through)
     }
 
     /// Whether anything up to a place in the log is still to be sent in this session.
     fn has_unsent_before(&self, place: u64) -> bool {
         let Some(sent) = self.uplink.position() else { return true };
-        self.log.from(sent + 1).next().is_some_and(|(position, _)| position <= place)
+        self.state.log().from(sent + 1).next().is_some_and(|(position, _)| position <= place)
     }
 
     /// The session is over: questions are put anew by those who wait, releases are made good.

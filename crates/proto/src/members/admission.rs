@@ -48,8 +48,8 @@ impl<S: MetaStore> Replica<S> {
     /// Keeps what the home signed when it gave us our present number.
     pub(crate) fn keep_admission(&mut self, seal: Option<Seal>) {
         match seal {
-            Some(seal) => self.overlay.put_raw(ADMISSION.to_vec(), pack(&(self.config.origin, seal))),
-            None => self.overlay.delete_raw(ADMISSION.to_vec()),
+            Some(seal) => self.state.put_row(ADMISSION.to_vec(), pack(&(self.config.origin, seal))),
+            None => self.state.delete_row(ADMISSION.to_vec()),
         }
     }
 
@@ -60,7 +60,7 @@ impl<S: MetaStore> Replica<S> {
     /// # Errors
     /// [`StorageError`] if it cannot be read.
     pub fn admission(&self) -> Result<Option<Seal>, StorageError> {
-        let kept = self.store.get(ADMISSION)?.map(|bytes| unpack::<(OriginId, Seal)>(&bytes)).transpose()?;
+        let kept = self.state.store().get(ADMISSION)?.map(|bytes| unpack::<(OriginId, Seal)>(&bytes)).transpose()?;
         Ok(kept.filter(|(origin, _)| *origin == self.config.origin).map(|(_, seal)| seal))
     }
 }

@@ -184,7 +184,7 @@ impl<S: MetaStore> Replica<S> {
             self.fail(&error);
             return Err(error.into());
         }
-        self.sync_wanted = true;
+        self.state.want_sync();
         self.ask_sync();
         Ok(())
     }

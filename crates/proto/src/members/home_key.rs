@@ -16,7 +16,7 @@ impl<S: MetaStore> Replica<S> {
             Some(Image::Origin(Arc::new(Origin { node, ..Arc::unwrap_or_clone(image) }))),
         )?;
         self.commit()?;
-        self.sync_wanted = true;
+        self.state.want_sync();
         self.ask_sync();
         Ok(())
     }

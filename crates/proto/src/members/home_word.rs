@@ -80,7 +80,7 @@ impl<S: MetaStore> Replica<S> {
         let Some(sealer) = self.config.seals.as_ref().filter(|_| self.config.role == Role::Home && is_due) else {
             return;
         };
-        let (position, at) = (self.counters.change, self.wall);
+        let (position, at) = (self.state.change(), self.wall);
         let seal = sealer.seal(&statement(self.config.volume, position, at));
         (self.members.words.known, self.members.words.signed) =
             (Some(HomeWord { position, at, came: self.now, seal }), Some(self.now));

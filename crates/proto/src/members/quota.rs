@@ -295,7 +295,7 @@ impl<S: MetaStore> Replica<S> {
         if is_station || quotas.iter().all(|(quota, _)| *quota == Quota::NONE) {
             return Ok(());
         }
-        let change = UsageChange::of(&self.overlay);
+        let change = UsageChange::of(self.state.overlay());
         for (quota, of) in quotas {
             let (used, more) = (self.usage_under(of)?, change.for_origin(of));
             let goes_beyond = |max: Option<u64>, used: u64, more: i64| {
@@ -317,7 +317,7 @@ impl<S: MetaStore> Replica<S> {
         if !self.has_quota() {
             return;
         }
-        let change = UsageChange::of(&self.overlay);
+        let change = UsageChange::of(self.state.overlay());
         let growth = Growth { own: change.for_origin(self.config.origin), all: change.for_origin(ALL) };
         self.members.grown.note(sequence, growth);
     }

@@ -148,7 +148,9 @@ impl<S: MetaStore> Replica<S> {
             }
             // Also where the questions came to an end without an answer.
             let is_vouched = self.config.role != Role::Client || (trusted && self.watches.is_fresh(directory));
-            self.unvouched += u64::from(!is_vouched);
+            if !is_vouched {
+                self.requests.note_unvouched();
+            }
         }
         match self.inode(directory)? {
             None => return Ok(Attempt::Done(Err(FsError::NotFound))),
@@ -174,7 +176,7 @@ impl<S: MetaStore> Replica<S> {
                 let limit = u32::try_from(limit).expect("at most 4096");
                 return Ok(Attempt::Park(On::Ask(self.ask(Question::List { directory, after, limit })?)));
             }
-            self.unvouched += 1;
+            self.requests.note_unvouched();
         }
         Ok(Attempt::Done(Ok(answer)))
     }
@@ -204,7 +206,7 @@ impl<S: MetaStore> Replica<S> {
             Some((false, None)) => (false, entries_from(table::VIEW, directory, after)),
             Some((true, _)) | None => (true, entries_until(table::VIEW, directory)),
         };
-        let rows = self.store.scan(&entries_from(table::VIEW, directory, after), &until, limit + 1)?;
+        let rows = self.state.store().scan(&entries_from(table::VIEW, directory, after), &until, limit + 1)?;
         let end = known_end && rows.len() <= limit;
         let (mut entries, mut is_whole) = (Vec::new(), true);
         for (key, value) in rows.into_iter().take(limit) {
@@ -233,13 +235,13 @@ impl<S: MetaStore> Replica<S> {
             Err(BuildError::Storage(error)) => return Err(error.into()),
         };
         self.skip_lost()?;
-        self.counters.sequence = id.sequence();
+        self.state.set_sequence(id.sequence());
         let loser = self.loser_of(&record.op)?;
         let effect = self.take_record(record.clone(), true)?;
         self.note_content(&record, &effect, Source::Own)?;
         // What the asker did, its kernel knows; only a copy beside it would be news.
-        self.staged.own = effect.conflict().is_none();
-        self.staged.marks.insert(self.config.origin);
+        self.state.stage_own(effect.conflict().is_none());
+        self.state.stage_marks(self.config.origin);
         let file = effect.file.or_else(|| crate::inspect::file_of(&record.op, id)).unwrap_or(FileId::ROOT);
         let inode = self.inode_after(file)?;
         if matches!(record.op, Op::Mkdir { .. }) && self.config.role == Role::Client {
@@ -251,8 +253,8 @@ impl<S: MetaStore> Replica<S> {
         self.note_growth(id.sequence());
         self.commit()?;
         // What became durable meanwhile is let go, or this would grow with every change that nobody waits for.
-        self.requests.first_undurable(self.stored);
-        self.requests.note_own(self.ticket, id.sequence());
+        self.requests.first_undurable(self.state.stored());
+        self.requests.note_own(self.state.ticket(), id.sequence());
         let Some(inode) = inode else { return Ok(Err(FsError::NotFound)) };
         let removed = effect.removed.zip(loser).map(|(file, inode)| Removed { file, inode });
         Ok(Ok(Answer::Changed { record: id, file, inode, removed }))

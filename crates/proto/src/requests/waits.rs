@@ -14,7 +14,7 @@ use wayfs_types::{FsError, MetaStore, RecordId, StorageError};
 impl<S: MetaStore> Replica<S> {
     pub(crate) fn attempt_wait(&mut self, record: Option<RecordId>, until: Level) -> Result<Attempt, StepError> {
         let own = self.config.origin;
-        let newest = self.counters.sequence;
+        let newest = self.state.sequence();
         let sequence = match record {
             None => newest,
             Some(record) if record.origin() == own && record.sequence() <= newest => record.sequence(),
@@ -23,12 +23,12 @@ impl<S: MetaStore> Replica<S> {
             }
             Some(_) => return Ok(Attempt::Done(Err(FsError::Invalid))),
         };
-        self.requests.first_undurable(self.stored);
+        self.requests.first_undurable(self.state.stored());
         if self.own_through(until) >= sequence && !self.owes_of_former(until)? {
             return Ok(Attempt::Done(Ok(Answer::Reached)));
         }
         if self.own_durable() < sequence {
-            self.sync_wanted = true;
+            self.state.want_sync();
         }
         if until == Level::Stable && self.config.role != Role::Home {
             self.want_stable(own, sequence)?;

@@ -165,7 +165,7 @@ impl<S: MetaStore> Replica<S> {
         }
         let complete = self.watches.is_complete(file);
         // What this input puts gets a later number.
-        let since = Some(self.counters.change.0 + 1);
+        let since = Some(self.state.change().0 + 1);
         self.write_watch(file, Row { since, complete, fresh: false });
         self.watches.absent.retain(|(directory, _)| *directory != file);
         if self.watches.by_use.len() > self.config.watches_max {
@@ -180,20 +180,20 @@ impl<S: MetaStore> Replica<S> {
         for _ in 0..=self.config.watches_max / 16 {
             let Some((_, oldest)) = self.watches.by_use.pop_first() else { break };
             self.watches.by_file.remove(&oldest);
-            self.overlay.delete_raw(number_key(table::WATCH, oldest.inode_number()));
+            self.state.delete_row(number_key(table::WATCH, oldest.inode_number()));
             self.uplink.forget_right(oldest);
             files.push(oldest);
         }
         // What was done there alone comes before.
-        self.post_after(self.counters.sequence, Up::Unwatch { files });
-        self.staged.outputs.push(Output::InvalidateAll);
-        self.unvouched += 1;
+        self.post_after(self.state.sequence(), Up::Unwatch { files });
+        self.state.stage_output(Output::InvalidateAll);
+        self.requests.note_unvouched();
     }
 
     fn write_watch(&mut self, file: FileId, row: Row) {
         self.watches.is_ahead = true;
         self.watches.set(file, row);
-        self.overlay.put_raw(number_key(table::WATCH, file.inode_number()), pack(&row));
+        self.state.put_row(number_key(table::WATCH, file.inode_number()), pack(&row));
     }
 
     /// A directory is to be listed anew before its listing is trusted.
@@ -205,7 +205,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// A directory of our own making: nothing is in it that we do not know.
     pub(crate) fn watch_own_directory(&mut self, directory: FileId) {
-        let since = Some(self.counters.change.0 + 1);
+        let since = Some(self.state.change().0 + 1);
         self.write_watch(directory, Row { since, complete: true, fresh: true });
         self.tell_parent(Up::Watch { files: vec![directory] });
         self.note_own_directory(directory);
@@ -216,11 +216,11 @@ impl<S: MetaStore> Replica<S> {
         for file in self.watches.in_force() {
             let complete = self.watches.is_complete(file);
             self.write_watch(file, Row { since: None, complete, fresh: false });
-            self.staged.outputs.push(Output::InvalidateInode { file, what: Changed::Attributes });
+            self.state.stage_output(Output::InvalidateInode { file, what: Changed::Attributes });
         }
-        self.staged.outputs.push(Output::InvalidateAll);
+        self.state.stage_output(Output::InvalidateAll);
         // Answers that are on their way to the kernel come after the news.
-        self.unvouched += 1;
+        self.requests.note_unvouched();
         self.watches.absent.clear();
         self.watches.absent_order.clear();
         self.watches.has_forgotten = false;
@@ -309,7 +309,7 @@ impl<S: MetaStore> Replica<S> {
             None => {
                 let known = self.watches.is_fresh(parent)
                     || self.watches.is_absent(parent, name)
-                    || self.store.get(&image_key(table::SHADOW, &key))?.is_some();
+                    || self.state.store().get(&image_key(table::SHADOW, &key))?.is_some();
                 Ok(known.then_some(None))
             }
         }
@@ -324,7 +324,7 @@ impl<S: MetaStore> Replica<S> {
         let known = self.config.role != Role::Client
             || self.watches.is_complete(parent)
             || self.watches.is_absent(parent, name)
-            || self.store.get(&key)?.is_some();
+            || self.state.store().get(&key)?.is_some();
         Ok(known.then_some(None))
     }
 }

@@ -41,6 +41,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn cancel_unsent(&mut self) -> Result<(), StorageError> {
         let sent_through = self.uplink.sent_through().max(self.parent_has(self.config.origin));
         let unsent: Vec<u64> = self
+            .state
             .log
             .from(0)
             .filter(|(_, item)| item.tentative && item.id.sequence() > sent_through)
@@ -78,13 +79,13 @@ impl<S: MetaStore> Replica<S> {
             }
             is_changed = true;
             if let Some(with) = with.get(&id) {
-                self.log.bind(id.sequence(), *with);
+                self.state.log.bind(id.sequence(), *with);
             }
             if content_of(&old.record).map(|(_, content)| content) != content_of(&record).map(|(_, content)| content) {
                 self.release(id)?;
             }
-            self.staged.weighed.push((position, Weight::of(&record.op)));
-            self.overlay.put_raw(number_key(table::LOG, position), pack(&LogEntry { record, ..old }));
+            self.state.staged.weighed.push((position, Weight::of(&record.op)));
+            self.state.overlay.put_raw(number_key(table::LOG, position), pack(&LogEntry { record, ..old }));
         }
         if is_changed { self.rebuild(Cut::default()) } else { Ok(()) }
     }

@@ -1,156 +1,91 @@
-//! How what an input did becomes one batch of the store, and what follows from it.
+//! How what an input did becomes one batch of the store.
 
-use crate::api::{Changed as What, Output, Role};
-use crate::contents::superseded::Superseded;
-use crate::replica::{COUNTERS, Replica, Staged};
 use crate::state::log::LogItem;
 use crate::state::overlay::{self, Changed, Indexing};
+use crate::state::staged::Staged;
 use crate::state::tables::pack;
-use std::collections::BTreeSet;
-use wayfs_types::{Batch, FileId, Image, Key, MetaStore, Name, StorageError, Ticket};
+use crate::state::{COUNTERS, State};
+use wayfs_types::{MetaStore, StorageError, Ticket, Time};
 
-impl<S: MetaStore> Replica<S> {
-    /// Makes the overlay one batch of the store, and carries out what follows from it.
-    pub(crate) fn commit(&mut self) -> Result<(), StorageError> {
-        if self.overlay.is_empty() && self.counters == self.saved {
-            self.watches.committed();
-            let staged = std::mem::take(&mut self.staged);
-            self.carry_out(staged, &[])?;
-            return Ok(());
-        }
-        let indexing = match self.config.role {
-            Role::Home | Role::Station => Indexing::ForChildren,
-            Role::Client => Indexing::Nothing,
+/// What was committed: what follows from it for other parts, and the images that changed.
+pub(crate) struct Committed {
+    pub(crate) staged: Staged,
+    pub(crate) changed: Vec<Changed>,
+}
+
+impl<S: MetaStore> State<S> {
+    /// Makes the overlay one batch of the store, if it changed anything, and brings the log and the sums up to it.
+    ///
+    /// # Errors
+    /// Those of the store. What this input did is dropped with the overlay then.
+    pub(crate) fn commit(&mut self, indexing: Indexing, now: Time) -> Result<Committed, StorageError> {
+        let changed = if self.overlay.is_empty() && self.counters == self.saved {
+            Vec::new()
+        } else {
+            self.write_batch(indexing, now)?
         };
+        let mut staged = std::mem::take(&mut self.staged);
+        self.carry_out(&mut staged);
+        Ok(Committed { staged, changed })
+    }
+
+    fn write_batch(&mut self, indexing: Indexing, now: Time) -> Result<Vec<Changed>, StorageError> {
         let overlay = std::mem::take(&mut self.overlay);
         let done = overlay::finish(&self.store, overlay, self.counters.change, indexing)?;
         self.counters.change = done.last;
-        let mut batch: Batch = done.batch;
+        let mut batch = done.batch;
         batch.put(COUNTERS.to_vec(), pack(&self.counters));
         // A commit that fails may have come through all the same.
         let ticket = self.store.commit(batch).inspect_err(|_| self.views.forget_all())?;
         self.views.wrote(done.rows);
-        self.ticket = ticket;
+        self.durable.note_committed(ticket, now);
         self.saved = self.counters;
-        self.watches.committed();
-        if self.sync_at.is_none() {
-            self.sync_at = Some(self.now + crate::upstream::SYNC_PERIOD);
-        }
-        let staged = std::mem::take(&mut self.staged);
-        self.carry_out(staged, &done.changed)
+        Ok(done.changed)
     }
 
-    fn carry_out(&mut self, staged: Staged, changed: &[Changed]) -> Result<(), StorageError> {
-        self.totals.add(staged.totals);
-        for (position, item) in staged.appended {
-            self.log.append(position, LogItem { ticket: self.ticket, ..item });
+    fn carry_out(&mut self, staged: &mut Staged) {
+        let ticket = self.durable.ticket;
+        self.totals.add(std::mem::take(&mut staged.totals));
+        for (position, item) in staged.appended.drain(..) {
+            self.log.append(position, LogItem { ticket, ..item });
         }
-        for (position, applied) in &staged.replayed {
-            self.log.replayed(*position, applied, self.ticket);
+        for (position, applied) in staged.replayed.drain(..) {
+            self.log.replayed(position, &applied, ticket);
         }
-        for record in &staged.confirmed {
-            self.log.confirm(*record);
+        for record in staged.confirmed.drain(..) {
+            self.log.confirm(record);
         }
-        if let Some(gap) = staged.gap {
-            self.histories.note_gap_written(gap);
+        for position in staged.forgotten.drain(..) {
+            self.log.forget(position);
         }
-        for found in staged.found {
-            self.histories.note_found_kept(&found);
-        }
-        self.contents.supersede(staged.superseded);
-        self.supersede_unseen(staged.noted);
-        for position in &staged.forgotten {
-            self.log.forget(*position);
-        }
-        for (position, weight) in staged.weighed {
-            self.log.rewrite(position, weight, self.ticket);
-        }
-        for (ask, verdict, listed) in staged.answered {
-            self.requests.answered(ask, verdict, listed);
-        }
-        self.announce(changed, staged.own, &staged.learned);
-        self.outputs.extend(staged.outputs);
-        let affected = self.route(changed, &staged.echo);
-        self.block_on_callbacks(&staged.taken, &affected);
-        self.children.note_marks_moved(staged.marks);
-        if changed.iter().any(|change| matches!(change.key, Key::Origin(_))) {
-            self.handle_origins_changed(changed);
-            self.handle_quotas_changed(changed)?;
-        }
-        self.end_moved_parts(changed)?;
-        if staged.marks_moved { self.advance_tallies() } else { Ok(()) }
-    }
-
-    /// Tells the kernel and the log of people what changed under them.
-    pub(crate) fn announce(&mut self, changed: &[Changed], own: bool, learned: &BTreeSet<(FileId, Name)>) {
-        if changed.is_empty() {
-            return;
-        }
-        self.outputs.extend(crate::state::happenings::happenings(changed, learned).into_iter().map(Output::Happened));
-        for change in changed {
-            match (&change.key, &change.old, &change.new) {
-                (Key::Conflict(conflict), None, Some(new)) => {
-                    self.totals.conflicts += 1;
-                    match new {
-                        Image::Conflict(report) if report.is_loss() => self.announce_loss(*conflict, report),
-                        _ => self.outputs.push_back(Output::Conflict { conflict: *conflict }),
-                    }
-                }
-                (Key::Conflict(_), Some(old), None) => {
-                    self.totals.conflicts -= 1;
-                    self.totals.lost -= i64::from(matches!(old, Image::Conflict(report) if report.is_loss()));
-                }
-                (Key::Inode(_), Some(Image::Inode(old)), new) if self.config.role == Role::Home => {
-                    let kept = matches!(new, Some(Image::Inode(new)) if new.version == old.version && new.content == old.content);
-                    if !kept {
-                        let by = match new {
-                            Some(Image::Inode(new)) if !new.is_removed() => new.content.root().map(|_| new.version),
-                            _ => None,
-                        };
-                        self.contents.supersede(Superseded::new(old.version, &old.content, by));
-                    }
-                }
-                (Key::Inode(file), Some(Image::Inode(old)), new) if self.config.role == Role::Client && !own => {
-                    let content_kept = matches!(new, Some(Image::Inode(new)) if new.version == old.version && new.content == old.content);
-                    let what = if content_kept { What::Attributes } else { What::Content };
-                    self.outputs.push_back(Output::InvalidateInode { file: *file, what });
-                }
-                (Key::Entry(parent, name), old, _) if self.config.role == Role::Client && !own => {
-                    self.watches.forget_absence(*parent, name);
-                    if old.is_none() && !learned.is_empty() && learned.contains(&(*parent, name.clone())) {
-                        continue;
-                    }
-                    self.outputs.push_back(Output::InvalidateEntry { parent: *parent, name: name.clone() });
-                }
-                (Key::Entry(parent, name), ..) => self.watches.forget_absence(*parent, name),
-                (Key::Inode(_) | Key::Conflict(_) | Key::Origin(_), ..) => {}
-            }
+        for (position, weight) in staged.weighed.drain(..) {
+            self.log.rewrite(position, weight, ticket);
         }
     }
 
-    pub(crate) fn handle_stored(&mut self, ticket: Ticket) -> Result<(), StorageError> {
-        self.stored = self.stored.max(ticket).min(self.ticket);
-        self.sync_asked = self.sync_asked.max(self.stored);
-        if self.stored == self.ticket {
-            self.sync_at = None;
-        }
-        self.levels_moved = true;
-        self.release_gated();
-        if self.log.newest().is_some() {
-            // What was sent ahead of our disk counts as safe from here on.
-            self.advance_tallies()?;
-            self.trim_log()?;
-        }
-        Ok(())
+    /// All up to this batch is durable.
+    pub(crate) fn note_stored(&mut self, ticket: Ticket) {
+        self.durable.note_stored(ticket);
     }
 
-    /// Asks for a sync if someone waits for a batch that is not durable and no sync is under way for it.
-    pub(crate) fn ask_sync(&mut self) {
-        let wanted = std::mem::take(&mut self.sync_wanted);
-        if wanted && self.ticket > self.stored && self.ticket > self.sync_asked {
-            self.sync_asked = self.ticket;
-            self.sync_at = None;
-            self.outputs.push_back(Output::Sync { ticket: self.ticket });
-        }
+    /// The batch that the driver is to sync now.
+    pub(crate) fn take_due_sync(&mut self) -> Option<Ticket> {
+        self.durable.take_due()
+    }
+
+    /// A conflict was reported.
+    pub(crate) fn note_conflict(&mut self) {
+        self.totals.conflicts += 1;
+    }
+
+    /// One of them is of a loss.
+    pub(crate) fn note_loss(&mut self) {
+        self.totals.lost += 1;
+    }
+
+    /// A report is no more.
+    pub(crate) fn note_conflict_over(&mut self, is_loss: bool) {
+        self.totals.conflicts -= 1;
+        self.totals.lost -= i64::from(is_loss);
     }
 }

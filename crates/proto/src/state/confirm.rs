@@ -61,17 +61,17 @@ impl<S: MetaStore> Replica<S> {
         let cut = self.sort_cut(incoming)?;
         for (origin, through) in &cut.applied {
             if let Ok(record) = wayfs_types::RecordId::new(*origin, *through) {
-                self.staged.confirmed.push(record);
+                self.state.staged.confirmed.push(record);
             }
-            self.staged.marks.insert(*origin);
+            self.state.staged.marks.insert(*origin);
         }
         if self.config.role == Role::Station {
             for (origin, through) in &cut.applied {
                 self.release_cancelled(*origin, *through)?;
             }
             for position in &cut.confirmed {
-                self.overlay.delete_raw(number_key(table::LOG, *position));
-                self.staged.forgotten.push(*position);
+                self.state.overlay.delete_raw(number_key(table::LOG, *position));
+                self.state.staged.forgotten.push(*position);
             }
         }
         if cut.is_echo { self.advance(cut) } else { self.rebuild(cut) }
@@ -83,7 +83,7 @@ impl<S: MetaStore> Replica<S> {
             if let (Key::Origin(origin), Some(Image::Origin(image))) = (key, image)
                 && !self.histories.is_parted(*origin)
             {
-                let positions = self.left_in_log(self.log.tentative_through(*origin, image.applied));
+                let positions = self.left_in_log(self.state.log.tentative_through(*origin, image.applied));
                 if !positions.is_empty() {
                     cut.applied.insert(*origin, image.applied);
                     cut.confirmed.extend(positions);
@@ -91,7 +91,8 @@ impl<S: MetaStore> Replica<S> {
             }
         }
         cut.confirmed.sort_unstable();
-        let first_left = if cut.confirmed.is_empty() { None } else { self.log.first_tentative_after(&cut.applied) };
+        let first_left =
+            if cut.confirmed.is_empty() { None } else { self.state.log.first_tentative_after(&cut.applied) };
         if let (Some(last), Some(first)) = (cut.confirmed.last(), first_left)
             && *last > first
         {
@@ -106,11 +107,13 @@ impl<S: MetaStore> Replica<S> {
         for origin in self.histories.parted() {
             // Nothing of it will be confirmed any more: the view goes back behind all of it.
             cut.is_echo = false;
-            let Some(last) = self.log.tentative_of(origin).last().map(|(_, item)| item.id.sequence()) else { continue };
-            cut.confirmed.extend(self.log.tentative_through(origin, last));
+            let Some(last) = self.state.log.tentative_of(origin).last().map(|(_, item)| item.id.sequence()) else {
+                continue;
+            };
+            cut.confirmed.extend(self.state.log.tentative_through(origin, last));
             cut.applied.insert(origin, last);
         }
-        if cut.is_echo && self.log.is_structural() && self.is_hazard(&cut.direct)? {
+        if cut.is_echo && self.state.log.is_structural() && self.is_hazard(&cut.direct)? {
             cut.is_echo = false;
         }
         Ok(cut)
@@ -281,26 +284,28 @@ impl<S: MetaStore> Replica<S> {
         let last = cut.confirmed.last().copied().unwrap_or(0);
         let counted = self.counted_here(&cut.touched)?;
         for (key, image) in cut.direct {
-            if image.is_some() && self.counters.reset.is_some() {
+            if image.is_some() && self.state.counters.reset.is_some() {
                 // What is written again in the end of a takeover notes in the shadow row when the parent vouched for what it
                 // touches: now, also for what was not there before.
-                self.overlay.pin(key.clone(), self.counters.change.0 + 1);
+                self.state.overlay.pin(key.clone(), self.state.counters.change.0 + 1);
             }
             self.put_image(key, image)?;
         }
         for TouchedKey { key, before, after, number } in cut.touched {
             if self.last_touch(&key)? <= last {
-                self.overlay.delete_raw(image_key(table::SHADOW, &key));
-                self.overlay.delete_raw(image_key(TOUCH, &key));
+                self.state.overlay.delete_raw(image_key(table::SHADOW, &key));
+                self.state.overlay.delete_raw(image_key(TOUCH, &key));
                 if let Some(number) = number.filter(|_| after.is_some()) {
-                    self.overlay.pin(key.clone(), number);
+                    self.state.overlay.pin(key.clone(), number);
                 }
                 self.put_image(key, after)?;
                 continue;
             }
             if number.is_none() {
-                let number = self.counters.change.0 + 1;
-                self.overlay.put_raw(image_key(table::SHADOW, &key), pack(&Shadow { number, image: after.clone() }));
+                let number = self.state.counters.change.0 + 1;
+                self.state
+                    .overlay
+                    .put_raw(image_key(table::SHADOW, &key), pack(&Shadow { number, image: after.clone() }));
             }
             if after != before {
                 self.merge_directory(key, (before, after), (last, &counted))?;
@@ -346,7 +351,7 @@ impl<S: MetaStore> Replica<S> {
             - i64::from(before.subdirectories)
             - counted.get(&file).copied().unwrap_or_default();
         let subdirectories = (i64::from(view.subdirectories) + others).max(0);
-        let is_set = self.log.is_dated_after(file, last);
+        let is_set = self.state.log.is_dated_after(file, last);
         let merged = Inode {
             mtime: if is_set { view.mtime } else { view.mtime.max(after.mtime) },
             ctime: view.ctime.max(after.ctime),
@@ -369,7 +374,7 @@ impl<S: MetaStore> Replica<S> {
             from.push(0);
             for (key, value) in pairs {
                 let parsed = parse_image_key(&key)?;
-                let vouched = self.counters.change.0 + 1;
+                let vouched = self.state.counters.change.0 + 1;
                 let Shadow { number, image } = match confirmed.remove(&parsed) {
                     Some((image, number)) => Shadow { number: number.unwrap_or(vouched), image },
                     None => {
@@ -378,23 +383,24 @@ impl<S: MetaStore> Replica<S> {
                         shadow
                     }
                 };
-                self.overlay.delete_raw(image_key(TOUCH, &parsed));
-                self.overlay.delete_raw(key);
+                self.state.overlay.delete_raw(image_key(TOUCH, &parsed));
+                self.state.overlay.delete_raw(key);
                 if image.is_some() {
-                    self.overlay.pin(parsed.clone(), number);
+                    self.state.overlay.pin(parsed.clone(), number);
                 }
                 self.put_image(parsed, image)?;
             }
         }
-        let vouched = self.counters.change.0 + 1;
+        let vouched = self.state.counters.change.0 + 1;
         for (key, image) in cut.direct {
             // A record that is replayed notes in the shadow row when the parent vouched for what it touches: now.
             if image.is_some() {
-                self.overlay.pin(key.clone(), vouched);
+                self.state.overlay.pin(key.clone(), vouched);
             }
             self.put_image(key, image)?;
         }
         let left: Vec<u64> = self
+            .state
             .log
             .from(0)
             .filter(|(_, item)| {
@@ -404,12 +410,12 @@ impl<S: MetaStore> Replica<S> {
             .map(|(position, _)| position)
             .collect();
         let left = self.left_in_log(left);
-        self.replays += u64::from(!left.is_empty());
+        self.state.replays += u64::from(!left.is_empty());
         tracing::debug!(records = left.len(), "replaying tentative records");
         for position in left {
             let entry = self.log_entry(position)?;
             let applied = self.apply_tentative(position, entry.record, (entry.held, entry.seal))?;
-            self.staged.replayed.push((position, applied));
+            self.state.staged.replayed.push((position, applied));
         }
         Ok(())
     }

@@ -414,7 +414,7 @@ impl<S: MetaStore> Replica<S> {
         let mut confirmed = BTreeMap::new();
         let mut from = vec![table::LOG];
         loop {
-            let pairs = self.store.scan(&from, &[table::LOG + 1], crate::replica::PAGE)?;
+            let pairs = self.state.store.scan(&from, &[table::LOG + 1], crate::replica::PAGE)?;
             let Some((last, _)) = pairs.last() else { break };
             from.clone_from(last);
             from.push(0);
@@ -464,8 +464,8 @@ impl<S: MetaStore> Replica<S> {
     /// # Errors
     /// [`StorageError`] if it cannot be read.
     pub fn logged(&self, record: RecordId) -> Result<Option<Record>, StorageError> {
-        let Some(position) = self.log.position_of(record) else { return Ok(None) };
-        let bytes = self.store.get(&number_key(table::LOG, position))?;
+        let Some(position) = self.state.log.position_of(record) else { return Ok(None) };
+        let bytes = self.state.store.get(&number_key(table::LOG, position))?;
         bytes.map(|bytes| Ok(unpack::<LogEntry>(&bytes)?.record)).transpose()
     }
 
@@ -483,8 +483,8 @@ impl<S: MetaStore> Replica<S> {
 
     /// Those of some positions that this very input has not taken out of the log: memory hears of that with the batch.
     pub(crate) fn left_in_log(&self, mut positions: Vec<u64>) -> Vec<u64> {
-        if !self.staged.forgotten.is_empty() {
-            let taken_out: BTreeSet<u64> = self.staged.forgotten.iter().copied().collect();
+        if !self.state.staged.forgotten.is_empty() {
+            let taken_out: BTreeSet<u64> = self.state.staged.forgotten.iter().copied().collect();
             positions.retain(|position| !taken_out.contains(position));
         }
         positions
@@ -505,8 +505,8 @@ impl<S: MetaStore> Replica<S> {
         if self.config.role == Role::Home {
             return wayfs_tree::apply(&mut self.tx(), &record);
         }
-        let position = self.counters.position;
-        self.counters.position += 1;
+        let position = self.state.counters.position;
+        self.state.counters.position += 1;
         let (id, time, after) = (record.id, record.time, record.follows());
         let (empty_change, weight) = (EmptyChange::of(&record.op), Weight::of(&record.op));
         let Applied { effect, structural, chain, life, dated } =
@@ -526,7 +526,7 @@ impl<S: MetaStore> Replica<S> {
             weight,
             dated,
         };
-        self.staged.appended.push((position, item));
+        self.state.staged.appended.push((position, item));
         Ok(effect)
     }
 

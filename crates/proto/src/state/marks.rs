@@ -47,7 +47,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// As [`Replica::marks`], of the committed state.
     pub(crate) fn marks_committed(&self, origin: OriginId) -> Result<Marks, StorageError> {
-        let bytes = self.store.get(&origin_key(table::MARK, origin))?;
+        let bytes = self.state.store.get(&origin_key(table::MARK, origin))?;
         bytes.map_or_else(|| Ok(Marks::default()), |bytes| unpack(&bytes))
     }
 
@@ -70,12 +70,13 @@ impl<S: MetaStore> Replica<S> {
             let step = &mut marks.steps[usize::from(level)];
             let slot = *step % MILESTONES;
             *step += 1;
-            self.overlay
+            self.state
+                .overlay
                 .put_raw(milestone_key(mark.origin, level, slot), pack(&Milestone { through, at: self.wall, by }));
         }
         if marks != before {
-            self.overlay.put_raw(origin_key(table::MARK, mark.origin), pack(&marks));
-            self.staged.marks_moved |= mark.origin == self.config.origin;
+            self.state.overlay.put_raw(origin_key(table::MARK, mark.origin), pack(&marks));
+            self.state.staged.marks_moved |= mark.origin == self.config.origin;
         }
         Ok(marks)
     }
@@ -99,9 +100,9 @@ impl<S: MetaStore> Replica<S> {
         }
         // Steps only go forward, so those of before go, too.
         (marks.stable, marks.steps[STABLE]) = (through, 0);
-        self.overlay.put_raw(origin_key(table::MARK, origin), pack(&marks));
-        self.staged.marks_moved |= origin == self.config.origin;
-        self.staged.marks.insert(origin);
+        self.state.overlay.put_raw(origin_key(table::MARK, origin), pack(&marks));
+        self.state.staged.marks_moved |= origin == self.config.origin;
+        self.state.staged.marks.insert(origin);
         Ok(Some(before))
     }
 
@@ -127,11 +128,11 @@ impl<S: MetaStore> Replica<S> {
 
     /// Last sequence of our own that is durable here.
     pub(crate) fn own_durable(&self) -> u64 {
-        if self.stored >= self.ticket {
-            return self.counters.sequence;
+        if self.state.durable.stored >= self.state.durable.ticket {
+            return self.state.counters.sequence;
         }
-        let undurable = self.requests.peek_undurable(self.stored);
-        undurable.map_or(self.counters.sequence, |first| first - 1)
+        let undurable = self.requests.peek_undurable(self.state.durable.stored);
+        undurable.map_or(self.state.counters.sequence, |first| first - 1)
     }
 
     /// Last sequence of our own up to which every fact holds that a level implies.
@@ -236,7 +237,7 @@ impl<S: MetaStore> Replica<S> {
             let stable = Fact::Holds(self.milestone(record.origin(), 2, record.sequence())?);
             return Ok(Facts { safe: Fact::Unknown, visible, stable });
         };
-        let is_awaited = self.store.get(&record_key(AWAITED, record))?.is_some();
+        let is_awaited = self.state.store.get(&record_key(AWAITED, record))?.is_some();
         let safe = match missing.safe {
             Some(since) => Fact::Holds(Some(since)),
             None if is_awaited => Fact::No,
@@ -249,11 +250,11 @@ impl<S: MetaStore> Replica<S> {
     fn facts_at_station(&self, record: RecordId, content: Option<&Content>) -> Result<Facts, StorageError> {
         let (origin, sequence) = (record.origin(), record.sequence());
         let is_visible = sequence <= self.confirmed_applied_committed(origin)?;
-        let is_owed = self.store.get(&record_key(table::OWED, record))?.is_some();
+        let is_owed = self.state.store.get(&record_key(table::OWED, record))?.is_some();
         let missing = self.missing_row(record, content)?;
-        let is_awaited = self.store.get(&record_key(AWAITED, record))?.is_some();
-        let is_logged = self.log.position_of(record).is_some();
-        let is_durable = self.log.ticket_of(record).is_none_or(|ticket| ticket <= self.stored);
+        let is_awaited = self.state.store.get(&record_key(AWAITED, record))?.is_some();
+        let is_logged = self.state.log.position_of(record).is_some();
+        let is_durable = self.state.log.ticket_of(record).is_none_or(|ticket| ticket <= self.state.durable.stored);
         let safe = match (missing, is_awaited) {
             (_, true) => Fact::No,
             // Another server vouched for it: its client lets it go.
@@ -298,13 +299,13 @@ impl<S: MetaStore> Replica<S> {
 
     /// The row that says that contents are not here, be it under the name of another record whose contents are equal.
     fn missing_row(&self, record: RecordId, content: Option<&Content>) -> Result<Option<Missing>, StorageError> {
-        if let Some(bytes) = self.store.get(&record_key(table::MISSING, record))? {
+        if let Some(bytes) = self.state.store.get(&record_key(table::MISSING, record))? {
             return Ok(Some(unpack(&bytes)?));
         }
         let Some(root) = content.and_then(Content::root) else { return Ok(None) };
         let prefix = root_prefix(&root);
-        for (key, _) in self.store.scan(&prefix, &after_prefix(&prefix), HOLDERS_MAX)? {
-            if let Some(bytes) = self.store.get(&record_key(table::MISSING, parse_root_key(&key)?))? {
+        for (key, _) in self.state.store.scan(&prefix, &after_prefix(&prefix), HOLDERS_MAX)? {
+            if let Some(bytes) = self.state.store.get(&record_key(table::MISSING, parse_root_key(&key)?))? {
                 let missing: Missing = unpack(&bytes)?;
                 if missing.version == record {
                     return Ok(Some(missing));
@@ -327,7 +328,7 @@ impl<S: MetaStore> Replica<S> {
         let mut first = None;
         while from < until {
             let middle = from.midpoint(until);
-            let bytes = self.store.get(&milestone_key(origin, level, middle % MILESTONES))?;
+            let bytes = self.state.store.get(&milestone_key(origin, level, middle % MILESTONES))?;
             let Some(bytes) = bytes else { return Ok(None) };
             let step: Milestone = unpack(&bytes)?;
             if step.through >= sequence {

@@ -17,30 +17,33 @@ impl<S: MetaStore> Replica<S> {
     /// not caught up, for up to 1,000,000. A child further behind gets the whole state (a station) or verifies its cache
     /// (a client).
     pub(crate) fn purge(&mut self) -> Result<(), StorageError> {
-        let change = self.counters.change.0;
+        let change = self.state.counters.change.0;
         let kept = self.config.tombstones_kept;
         if self.config.role == Role::Client || change <= kept {
             return Ok(());
         }
         let slowest = self.children.need_tombstones_from();
         let until = (change - kept).min(slowest.max(change.saturating_sub(TOMBSTONES_MAX)));
-        let from = self.tombstones_from;
+        let from = self.state.tombstones_from;
         if from >= until {
             return Ok(());
         }
-        let tombstones =
-            self.store.scan(&number_key(table::TOMBSTONE, from), &number_key(table::TOMBSTONE, until), PURGE_STEP)?;
+        let tombstones = self.state.store.scan(
+            &number_key(table::TOMBSTONE, from),
+            &number_key(table::TOMBSTONE, until),
+            PURGE_STEP,
+        )?;
         if tombstones.len() < PURGE_STEP {
-            self.tombstones_from = until;
+            self.state.tombstones_from = until;
         }
         for (key, value) in tombstones {
             let number = crate::state::tables::parse_number_key(&key)?;
             let mut view_key = vec![table::VIEW];
             view_key.extend(&value);
             let parsed = crate::state::tables::parse_image_key(&view_key)?;
-            self.overlay.delete_raw(key);
-            self.counters.purged = CommitNumber(number);
-            self.tombstones_from = self.tombstones_from.max(number + 1);
+            self.state.overlay.delete_raw(key);
+            self.state.counters.purged = CommitNumber(number);
+            self.state.tombstones_from = self.state.tombstones_from.max(number + 1);
             if self.row_of(&parsed)?.is_some() {
                 // A marker: only the home decides that no late record can name it any more.
                 if self.config.role == Role::Home {
@@ -49,8 +52,8 @@ impl<S: MetaStore> Replica<S> {
             } else {
                 let mut gone_key = vec![table::GONE];
                 gone_key.extend(&value);
-                self.overlay.delete_raw(gone_key);
-                self.overlay.delete_raw(number_key(table::CHANGE, number));
+                self.state.overlay.delete_raw(gone_key);
+                self.state.overlay.delete_raw(number_key(table::CHANGE, number));
             }
         }
         Ok(())

@@ -212,6 +212,6 @@ fn a_store_knows_whose_it_is_before_it_hears_anything() {
     let mut world = World::new();
     for role in [Role::Client, Role::Station] {
         let host = world.add(role, "ann@a");
-        assert!(world.hosts[host].replica.store.get(IDENTITY).unwrap().is_some(), "{role:?}");
+        assert!(world.hosts[host].replica.store().get(IDENTITY).unwrap().is_some(), "{role:?}");
     }
 }

@@ -38,7 +38,7 @@ const AHEAD_LEN: usize = 256 * 1024;
 impl<S: MetaStore> Replica<S> {
     /// Sequence up to which a parent may know records of ours.
     pub(crate) fn own_limit(&self) -> u64 {
-        self.counters.sequence + if self.histories.skips_numbers() { AHEAD_MAX } else { 0 }
+        self.state.sequence() + if self.histories.skips_numbers() { AHEAD_MAX } else { 0 }
     }
 
     /// The number of our next change.
@@ -46,12 +46,12 @@ impl<S: MetaStore> Replica<S> {
         // A copy of this store that is opened elsewhere begins its life somewhere else, so that nearly always what the
         // two write has different numbers, and so different names, even before anybody notices.
         let skipped = if self.begins_life() { AHEAD_MAX + 1 + u64::from(self.config.life.0 % LIFE_STEPS) } else { 0 };
-        self.counters.sequence + skipped + 1
+        self.state.sequence() + skipped + 1
     }
 
     /// Whether our next record is the first of a life.
     fn begins_life(&self) -> bool {
-        self.histories.skips_numbers() && self.staged.gap.is_none()
+        self.histories.skips_numbers() && !self.state.has_staged_gap()
     }
 
     /// The first change of a life begins behind what the last one may have sent ahead and lost.
@@ -61,11 +61,11 @@ impl<S: MetaStore> Replica<S> {
         }
         // Those that were taken out of the view since (`take_orphans`) nobody has.
         let own = self.config.origin;
-        let after = self.counters.sequence.min(wayfs_tree::applied(&self.tx(), own)?);
+        let after = self.state.sequence().min(wayfs_tree::applied(&self.tx(), own)?);
         let sequence = self.next_sequence() - 1;
         let Ok(id) = RecordId::new(self.config.origin, sequence) else { return Ok(()) };
         let record = Record { id, time: self.wall, user: UserId(0), op: Op::Skip { after, life: self.config.life } };
-        self.counters.sequence = sequence;
+        self.state.set_sequence(sequence);
         self.note_gap((after, sequence));
         self.take_record(record, true)?;
         Ok(())
@@ -73,7 +73,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Sends records that somebody waits for while our own disk is still at it.
     pub(crate) fn send_ahead(&mut self) -> Result<(), StorageError> {
-        let is_first_life_durable = self.stored > Ticket(0) || self.histories.was_opened_before();
+        let is_first_life_durable = self.state.stored() > Ticket(0) || self.histories.was_opened_before();
         if self.config.role != Role::Client
             || !self.config.sends_ahead
             || self.uplink.session.as_ref().is_none_or(|upstream| upstream.state != UplinkState::Live)
@@ -114,8 +114,8 @@ impl<S: MetaStore> Replica<S> {
         // The next life counts on the present one having been at most so far ahead of its disk.
         let last = self.own_durable().saturating_add(AHEAD_MAX);
         let mut next = Vec::new();
-        for (position, item) in self.log.from(upstream.position + 1) {
-            let is_durable = item.ticket <= self.stored;
+        for (position, item) in self.state.log().from(upstream.position + 1) {
+            let is_durable = item.ticket <= self.state.stored();
             // No number after a gap may be known to anyone before the gap is durable here.
             let is_next = item.after == before && item.id.sequence() == before + 1;
             // A rewritten one is not lost with a crash: the one before it comes back.

@@ -47,12 +47,12 @@ impl Uplink {
 
 impl<S: MetaStore> Replica<S> {
     pub(crate) fn read_moved_at(&mut self) -> Result<(), StorageError> {
-        self.uplink.past.moved_at = self.store.get(MOVED_AT)?.map_or(Ok(0), |bytes| unpack(&bytes))?;
+        self.uplink.past.moved_at = self.state.store().get(MOVED_AT)?.map_or(Ok(0), |bytes| unpack(&bytes))?;
         Ok(())
     }
 
     pub(crate) fn read_forgotten(&mut self) -> Result<(), StorageError> {
-        self.uplink.past.forgot_at = self.store.get(FORGOT_AT)?.map_or(Ok(0), |bytes| unpack(&bytes))?;
+        self.uplink.past.forgot_at = self.state.store().get(FORGOT_AT)?.map_or(Ok(0), |bytes| unpack(&bytes))?;
         let mut lost = BTreeMap::new();
         let mut until = LOST_AFTER.to_vec();
         until.push(u8::MAX);
@@ -67,13 +67,13 @@ impl<S: MetaStore> Replica<S> {
     /// The parent, or the home behind it, went back: what others made meanwhile and we saw may be lost. What is known until
     /// now stays readable, and no answer has to know of it: it would never come.
     pub(crate) fn forget_what_was_seen(&mut self) {
-        self.forget_seen_before(self.counters.change.0 + 1);
+        self.forget_seen_before(self.state.change().0 + 1);
     }
 
     /// The same of what was known before this change.
     pub(crate) fn forget_seen_before(&mut self, change: u64) {
         self.uplink.past.forgot_at = self.uplink.past.forgot_at.max(change);
-        self.overlay.put_raw(FORGOT_AT.to_vec(), pack(&self.uplink.past.forgot_at));
+        self.state.put_row(FORGOT_AT.to_vec(), pack(&self.uplink.past.forgot_at));
     }
 
     /// Our own records of an origin after the first of these and up to the second are lost, or nobody has confirmed them: they were
@@ -83,7 +83,7 @@ impl<S: MetaStore> Replica<S> {
         self.call_looks_off();
         let mut key = LOST_AFTER.to_vec();
         key.extend(origin.raw().to_be_bytes());
-        self.overlay.put_raw(key, pack(&(after, through)));
+        self.state.put_row(key, pack(&(after, through)));
     }
 
     /// Whether an image was known before the home went back.
@@ -108,10 +108,10 @@ impl<S: MetaStore> Replica<S> {
 
     /// From now on another parent vouches.
     pub(crate) fn note_move(&mut self) {
-        if self.config.role == Role::Client && self.counters.synced {
-            self.uplink.past.moved_at = self.counters.change.0 + 1;
+        if self.config.role == Role::Client && self.state.synced() {
+            self.uplink.past.moved_at = self.state.change().0 + 1;
             self.uplink.past.moved_since = None;
-            self.overlay.put_raw(MOVED_AT.to_vec(), pack(&self.uplink.past.moved_at));
+            self.state.put_row(MOVED_AT.to_vec(), pack(&self.uplink.past.moved_at));
         }
     }
 
@@ -126,7 +126,7 @@ impl<S: MetaStore> Replica<S> {
         if is_home_there && self.now >= since + self.config.seen_kept {
             tracing::debug!("what was seen before a move and never came is forgotten");
             (self.uplink.past.moved_at, self.uplink.past.moved_since) = (0, None);
-            self.overlay.delete_raw(MOVED_AT.to_vec());
+            self.state.delete_row(MOVED_AT.to_vec());
         }
     }
 
@@ -308,7 +308,7 @@ impl<S: MetaStore> Replica<S> {
         if let Some(base) = self.uplink.past.built_upon.get(&record) {
             return Ok(Some(*base));
         }
-        let Some(position) = self.log.place_of(record) else { return Ok(None) };
+        let Some(position) = self.state.log().place_of(record) else { return Ok(None) };
         Ok(self.log_entry_left(position)?.and_then(|entry| base_in(&entry.record.op)))
     }
 

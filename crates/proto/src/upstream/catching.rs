@@ -144,7 +144,7 @@ impl<S: MetaStore> Replica<S> {
     /// Whether what the home lacks of our own records is in our log yet.
     pub(crate) fn is_on_its_way(&self, has: u64) -> bool {
         let own = self.config.origin;
-        let next = self.log.from(0).find(|(_, item)| item.id.origin() == own && item.id.sequence() > has);
+        let next = self.state.log().from(0).find(|(_, item)| item.id.origin() == own && item.id.sequence() > has);
         next.is_some_and(|(_, item)| item.after <= has)
     }
 

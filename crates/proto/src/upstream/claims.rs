@@ -108,7 +108,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     pub(crate) fn is_exclusive(&self, directory: FileId) -> Result<bool, StorageError> {
-        let (is_exclusive, into) = self.views.look(&self.store, &Key::Inode(directory), |row| match row {
+        let (is_exclusive, into) = self.state.look(&Key::Inode(directory), |row| match row {
             Some(Numbered { image: Image::Inode(inode), .. }) => (inode.is_exclusive(), inode.merged_into),
             Some(_) | None => (false, None),
         })?;
@@ -219,7 +219,7 @@ impl<S: MetaStore> Replica<S> {
         }
         if self.marks_committed(own)?.visible < made.record.sequence() {
             if self.own_durable() < made.record.sequence() {
-                self.sync_wanted = true;
+                self.state.want_sync();
             }
             return Ok(Attempt::Park(On::Level));
         }

@@ -227,7 +227,7 @@ impl<S: MetaStore> Replica<S> {
     /// Notes since when records wait to be sent.
     pub(crate) fn note_gathering(&mut self) {
         let now = self.now;
-        let newest = self.log.newest();
+        let newest = self.state.log().newest();
         let Some(upstream) = self.uplink.session.as_mut() else { return };
         let Some(newest) = newest.filter(|newest| *newest > upstream.position) else {
             upstream.gathering = None;
@@ -235,7 +235,7 @@ impl<S: MetaStore> Replica<S> {
         };
         let gathering = upstream.gathering.get_or_insert_with(|| Gathering::of_old(upstream.position, now));
         if gathering.newest < newest {
-            for (_, item) in self.log.from(gathering.newest + 1) {
+            for (_, item) in self.state.log().from(gathering.newest + 1) {
                 item.empty_change.note(item.id, &mut gathering.empty);
             }
             (gathering.newest, gathering.newest_at) = (newest, now);
@@ -245,7 +245,7 @@ impl<S: MetaStore> Replica<S> {
     /// A message left. What comes behind it has waited.
     pub(crate) fn begin_gathering_anew(&mut self) {
         let now = self.now;
-        let newest = self.log.newest();
+        let newest = self.state.log().newest();
         let Some(upstream) = self.uplink.session.as_mut() else { return };
         let left = newest.filter(|newest| *newest > upstream.position);
         upstream.gathering = left.map(|newest| Gathering::of_old(newest, now));

@@ -12,7 +12,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn handle_down(&mut self, peer: PeerId, down: Down) -> Result<(), StepError> {
         let Some(upstream) = self.uplink.session.as_mut() else { return Ok(()) };
         upstream.heard = self.now;
-        self.levels_moved = true;
+        self.requests.note_levels_moved();
         let greeted = upstream.state != UplinkState::Greeting;
         let is_forked = upstream.state == UplinkState::Forked;
         match down {
@@ -60,7 +60,7 @@ impl<S: MetaStore> Replica<S> {
             }
             Down::Seek { versions } => Ok(self.handle_sought(versions)?),
             Down::Shared { file, version } => {
-                self.staged.outputs.push(Output::Shared { file, version });
+                self.state.stage_output(Output::Shared { file, version });
                 Ok(())
             }
             said @ (Down::LockAnswer { .. } | Down::LockLost { .. } | Down::RecallLocks { .. }) => {
@@ -93,7 +93,7 @@ impl<S: MetaStore> Replica<S> {
             (through, upstream.stamp, upstream.state == UplinkState::Live && upstream.partial.is_empty())
         {
             // What changed up to there was none of our business.
-            self.counters.resume = Some(Resume { stamp, cursor });
+            self.state.set_resume(Some(Resume { stamp, cursor }));
         }
         while let Some((sent, at)) = upstream.pings.front().copied() {
             if sent > number {
@@ -150,12 +150,12 @@ impl<S: MetaStore> Replica<S> {
             self.add_settled_conflicts(&mut cut)?;
         }
         self.take_told(cut)?;
-        self.counters.resume = Some(Resume { stamp, cursor: through });
+        self.state.set_resume(Some(Resume { stamp, cursor: through }));
         let ahead = self.uplink.session.as_mut().map(|upstream| std::mem::take(&mut upstream.marks_ahead));
         self.handle_marks(peer, &ahead.unwrap_or_default().into_values().collect::<Vec<_>>())?;
         if state == UplinkState::CatchingUp {
             self.sweep()?;
-            self.counters.synced = true;
+            self.state.set_synced(true);
             self.set_standing(UplinkState::Live);
             if let Some(upstream) = self.uplink.session.as_mut() {
                 upstream.unplaced.clear();
@@ -193,7 +193,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn check_own_mark(&mut self, peer: PeerId, cut: &[KeyImage]) -> Result<(), StepError> {
         for pair in cut {
             let (Key::Origin(origin), Some(Image::Origin(image))) = (&pair.key, &pair.image) else { continue };
-            if !self.counters.rescues && image.applied < self.confirmed_applied(*origin)? {
+            if !self.state.rescues() && image.applied < self.confirmed_applied(*origin)? {
                 return Err(StepError::Peer(
                     peer,
                     format!("went back behind record {} of origin {origin}", image.applied),
@@ -208,7 +208,7 @@ impl<S: MetaStore> Replica<S> {
         if self.config.role == Role::Client {
             self.keep_what_was_seen(&mut cut)?;
         }
-        if self.counters.rescues {
+        if self.state.rescues() {
             self.histories.note_named(origins_in(&cut));
         }
         self.note_touched()?;
@@ -273,12 +273,12 @@ impl<S: MetaStore> Replica<S> {
             self.note_applied(mark.origin, mark.applied);
             // What a station's records are to its own children it says itself; of the home's word only
             // *stable* is news.
-            let whole = |through| self.log.whole_through(through);
+            let whole = |through| self.state.log().whole_through(through);
             let known = match self.config.role {
                 // What was cancelled has not come anywhere before that in favour of which it was.
                 Role::Client => {
                     let (safe, visible, stable) = (whole(mark.safe), whole(mark.visible), whole(mark.stable));
-                    self.log.unbind(safe.min(visible).min(stable));
+                    self.state.unbind_log(safe.min(visible).min(stable));
                     Mark { safe, visible, stable, ..*mark }
                 }
                 Role::Home | Role::Station => Mark { safe: 0, visible: 0, ..*mark },
@@ -287,7 +287,7 @@ impl<S: MetaStore> Replica<S> {
                 self.take_back_stable(mark.origin, known.stable)?;
             }
             self.advance_marks(known)?;
-            self.staged.marks.insert(mark.origin);
+            self.state.stage_marks(mark.origin);
             if is_own && self.config.role == Role::Client {
                 self.release_own(known.safe, known.stable)?;
             }

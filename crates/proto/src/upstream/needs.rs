@@ -38,7 +38,7 @@ impl<S: MetaStore> Replica<S> {
         if !self.all_cached(needs)? {
             return Ok(Some(self.without_parent(waiting)));
         }
-        self.unvouched += 1;
+        self.requests.note_unvouched();
         Ok(None)
     }
 
@@ -72,7 +72,7 @@ impl<S: MetaStore> Replica<S> {
         if !self.all_cached(needs)? {
             return Ok(Some(Attempt::Done(Err(FsError::TimedOut))));
         }
-        self.unvouched += 1;
+        self.requests.note_unvouched();
         Ok(None)
     }
 

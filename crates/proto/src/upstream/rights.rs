@@ -204,8 +204,8 @@ impl<S: MetaStore> Replica<S> {
         upstream.rights.first_ask = Some(AskId(upstream.next_ask));
         self.tell_parent(Up::TakesRights { takes });
         // The kernel was told to keep things that it is to ask about from now on.
-        self.staged.outputs.push(Output::InvalidateAll);
-        self.unvouched += 1;
+        self.state.stage_output(Output::InvalidateAll);
+        self.requests.note_unvouched();
     }
 
     /// A message came back from the parent after so long.
@@ -278,7 +278,7 @@ impl<S: MetaStore> Replica<S> {
         }
         rights.given.insert(serial, (files, then));
         if !alone.is_empty() || expire {
-            self.staged.outputs.push(Output::GiveBack { serial, files: alone, expire });
+            self.state.stage_output(Output::GiveBack { serial, files: alone, expire });
         } else {
             self.handle_given_back(serial);
         }
@@ -296,7 +296,7 @@ impl<S: MetaStore> Replica<S> {
                 upstream.rights.doubted.insert(file);
             }
         }
-        let after = if was_alone { self.counters.sequence } else { 0 };
+        let after = if was_alone { self.state.sequence() } else { 0 };
         self.post_after(after, Up::GivenBack { serial });
     }
 

@@ -39,7 +39,7 @@ impl<S: MetaStore> Replica<S> {
         if self.config.role == Role::Client {
             return self.uplink.session.is_some();
         }
-        if self.counters.rescues {
+        if self.state.rescues() {
             // What a home that was put back does not know, or not as we do, is to be written again and not to be sent.
             return false;
         }
@@ -148,8 +148,8 @@ impl<S: MetaStore> Replica<S> {
         let most = if is_client { room.min(self.config.records_per_message) } else { room };
         // A message ends behind a seal; one that is longer than there is room for waits until nothing is under way.
         let (is_flying, mut may_end) = (upstream.is_flying(), true);
-        for (position, item) in self.log.from(upstream.position + 1) {
-            if item.ticket > self.stored {
+        for (position, item) in self.state.log().from(upstream.position + 1) {
+            if item.ticket > self.state.stored() {
                 undurable = true;
                 break;
             }
@@ -190,7 +190,7 @@ impl<S: MetaStore> Replica<S> {
     /// the next moment.
     pub(crate) fn sync_soon(&mut self) {
         if self.config.role != Role::Client || self.is_somebody_waiting() {
-            self.sync_wanted = true;
+            self.state.want_sync();
         } else {
             self.sync_with_the_next();
         }
@@ -204,11 +204,10 @@ impl<S: MetaStore> Replica<S> {
     /// Makes everything durable together with the changes of the next moment.
     pub(crate) fn sync_with_the_next(&mut self) {
         if self.config.sync_gather.is_zero() {
-            self.sync_wanted = true;
+            self.state.want_sync();
             return;
         }
-        let gathered = self.now + self.config.sync_gather;
-        self.sync_at = Some(self.sync_at.map_or(gathered, |at| at.min(gathered)));
+        self.state.sync_within(self.now, self.config.sync_gather);
     }
 
     pub(crate) fn records_in_flight(&self) -> u64 {

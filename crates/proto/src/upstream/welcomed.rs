@@ -18,11 +18,11 @@ impl<S: MetaStore> Replica<S> {
         let own = self.config.origin;
         self.forget_rooms_of_former();
         if resume
-            && self.counters.resume.is_none_or(|known| !known.stamp.is_same_store(&stamp) || known.cursor > current)
+            && self.state.resume().is_none_or(|known| !known.stamp.is_same_store(&stamp) || known.cursor > current)
         {
             return Err(StepError::Peer(peer, "resumes what we never had".to_owned()));
         }
-        let is_same = self.counters.resume.is_some_and(|known| known.stamp.is_same_store(&stamp));
+        let is_same = self.state.resume().is_some_and(|known| known.stamp.is_same_store(&stamp));
         if let Some(upstream) = self.uplink.session.as_mut() {
             upstream.stamp = Some(stamp);
             upstream.resumed = resume;
@@ -35,7 +35,7 @@ impl<S: MetaStore> Replica<S> {
             self.forget_stable()?;
         }
         // Noted first: who goes on under another number, since its own history forked, too, has no cursor that shows it again.
-        self.counters.rescues |= went_back && self.config.role == Role::Station;
+        self.state.add_rescue(went_back && self.config.role == Role::Station);
         if let Some(reason) = self.fork_in_welcome(own, &applied)? {
             // What another server lost was noted already: this one may be the home, and have lost more.
             if went_back && (is_same || self.histories.knows_a_loss()) {
@@ -45,7 +45,7 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         let theirs = self.parent_has(own);
-        let change = self.counters.change.0 + 1;
+        let change = self.state.change().0 + 1;
         if let Some(upstream) = self.uplink.session.as_mut() {
             upstream.lost_before = went_back.then_some(change);
         }
@@ -71,7 +71,7 @@ impl<S: MetaStore> Replica<S> {
         }
         if self.config.role == Role::Station {
             let is_behind = theirs < self.confirmed_applied(own)?;
-            self.counters.rescues |= is_behind;
+            self.state.add_rescue(is_behind);
             if is_behind {
                 // What we wrote next would follow what it does not have.
                 self.begin_fork(format!("the home was put back to an older copy, which has {theirs} records of ours"));
@@ -113,7 +113,7 @@ impl<S: MetaStore> Replica<S> {
         if self.histories.take_told_by() != Some(stamp) {
             self.note_move();
         }
-        self.counters.resume = None;
+        self.state.set_resume(None);
         if let Some(upstream) = self.uplink.session.as_mut() {
             upstream.anew = true;
         }
@@ -121,8 +121,8 @@ impl<S: MetaStore> Replica<S> {
             Role::Client => self.drop_watches(),
             Role::Station => {
                 // What the parent vouched for in a cut that changed nothing bears the number of the next change: it was before, too.
-                self.counters.change = self.counters.change.next();
-                self.counters.reset = Some(self.counters.change);
+                self.state.set_change(self.state.change().next());
+                self.state.set_reset(Some(self.state.change()));
                 self.histories.begin_takeover();
             }
             Role::Home => {}

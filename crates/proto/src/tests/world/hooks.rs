@@ -1,15 +1,14 @@
 //! What tests change in a replica behind its back.
 
 use crate::{Config, Replica};
-use wayfs_types::{CommitNumber, Key, MetaStore, RecordId};
+use wayfs_types::{Key, MetaStore, RecordId};
 
 impl<S: MetaStore> Replica<S> {
     /// As if all tombstones had been purged: every cursor is void.
     pub(crate) fn forget_traces(&mut self) {
-        self.counters.purged = self.counters.change;
+        self.state.purge_all();
         self.put_image(Key::Conflict(RecordId::GENESIS), None).expect("a test's store");
         self.commit().expect("a test's store");
-        self.counters.purged = CommitNumber(self.counters.purged.0);
     }
 
     pub(crate) fn keep_traces(&mut self, changes: u64) {

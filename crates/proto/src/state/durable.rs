@@ -1,0 +1,63 @@
+//! How far the batches of the store are durable, and who waits for that.
+
+use crate::upstream::SYNC_PERIOD;
+use std::time::Duration;
+use wayfs_types::{Ticket, Time};
+
+/// Which batches there are, and which of them are durable.
+#[derive(Debug, Default)]
+pub(super) struct Durable {
+    /// Newest batch committed.
+    pub(super) ticket: Ticket,
+    /// Newest batch durable.
+    pub(super) stored: Ticket,
+    /// Newest batch for which a sync was asked.
+    sync_asked: Ticket,
+    /// Something waits for the newest batch.
+    pub(super) sync_wanted: bool,
+    /// When a batch that nobody waits for is to be synced after all.
+    pub(super) sync_at: Option<Time>,
+}
+
+impl Durable {
+    /// A batch was committed.
+    pub(super) fn note_committed(&mut self, ticket: Ticket, now: Time) {
+        self.ticket = ticket;
+        if self.sync_at.is_none() {
+            self.sync_at = Some(now + SYNC_PERIOD);
+        }
+    }
+
+    /// All up to this batch is durable.
+    pub(super) fn note_stored(&mut self, ticket: Ticket) {
+        self.stored = self.stored.max(ticket).min(self.ticket);
+        self.sync_asked = self.sync_asked.max(self.stored);
+        if self.stored == self.ticket {
+            self.sync_at = None;
+        }
+    }
+
+    /// What is committed is to be durable within this time.
+    pub(super) fn sync_within(&mut self, now: Time, gather: Duration) {
+        let gathered = now + gather;
+        self.sync_at = Some(self.sync_at.map_or(gathered, |at| at.min(gathered)));
+    }
+
+    pub(super) fn check(&mut self, now: Time) {
+        if self.sync_at.is_some_and(|at| now >= at) {
+            self.sync_at = None;
+            self.sync_wanted = true;
+        }
+    }
+
+    /// The batch to be synced, if somebody waits for one that is not durable and no sync is under way for it.
+    pub(super) fn take_due(&mut self) -> Option<Ticket> {
+        let wanted = std::mem::take(&mut self.sync_wanted);
+        if !wanted || self.ticket <= self.stored || self.ticket <= self.sync_asked {
+            return None;
+        }
+        self.sync_asked = self.ticket;
+        self.sync_at = None;
+        Some(self.ticket)
+    }
+}
