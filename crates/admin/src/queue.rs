@@ -213,7 +213,7 @@ pub fn with_facts(volume: &str, facts: Facts) -> QueueItem {
 /// # Errors
 /// If the volume has stopped, or its tables cannot be read.
 pub fn each_record(volume: &Volume, mut step: impl FnMut(&wayfs_proto::QueueItem) -> bool) -> Result<(), ControlError> {
-    let mut after = 0;
+    let mut after = wayfs_proto::LogPosition::START;
     loop {
         let page = volume.look(|replica| replica.queue(after, PAGE)).ok_or_else(stopped)?;
         let page = page.map_err(|error| storage(&error))?;

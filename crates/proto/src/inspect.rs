@@ -7,9 +7,11 @@ use crate::contents::{Missing, Owed, content_of};
 use crate::replica::Replica;
 use crate::report::{ContentInUse, ContentMissing, ContentWaiting, ContentsPage, OpenConflict, Progress, QueueItem};
 use crate::state::log::LogEntry;
+use crate::state::position::LogPosition;
+use crate::state::position::log_key;
 use crate::state::tables::{
-    KeyKind, entries_from, entries_until, image_key, kind_range, number_key, parse_image_key, parse_record_key,
-    record_key, table, unpack, unpack_view,
+    KeyKind, entries_from, entries_until, image_key, kind_range, parse_image_key, parse_record_key, record_key, table,
+    unpack, unpack_view,
 };
 use std::sync::Arc;
 use wayfs_types::request::Level;
@@ -159,15 +161,15 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    /// Records that have not come all the way, from after a place in the log (zero: from the start), oldest first, each with its place.
+    /// Records that have not come all the way, from after a place in the log ([`LogPosition::START`]: from the start), oldest first, each with its place.
     ///
     /// # Errors
     /// [`StorageError`] if they cannot be read.
-    pub fn queue(&self, after: u64, limit: usize) -> Result<Vec<(u64, QueueItem)>, StorageError> {
+    pub fn queue(&self, after: LogPosition, limit: usize) -> Result<Vec<(LogPosition, QueueItem)>, StorageError> {
         let (mut items, empty) = (Vec::new(), Content::EMPTY);
-        let updates = self.state.log().from(after + 1).filter(|(_, item)| self.state.log().is_on_its_way(item));
+        let updates = self.state.log().from(after.next()).filter(|(_, item)| self.state.log().is_on_its_way(item));
         for (position, item) in updates.take(limit) {
-            let Some(bytes) = self.state.store().get(&number_key(table::LOG, position))? else { continue };
+            let Some(bytes) = self.state.store().get(&log_key(position))? else { continue };
             let entry: LogEntry = unpack(&bytes)?;
             let file = file_of(&entry.record.op, item.id);
             let path = file.map(|file| self.path_of(file)).transpose()?.flatten();

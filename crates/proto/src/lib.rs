@@ -15,7 +15,7 @@
 //!     pub fn holder(&self, file: FileId, version: RecordId) -> Result<Holder, StorageError>;
 //!     pub fn level(&self, file: FileId) -> Result<Option<VersionState>, StorageError>;
 //!     pub fn progress(&self) -> Progress;
-//!     pub fn queue(&self, after: u64, limit: usize) -> Result<Vec<(u64, QueueItem)>, StorageError>; // u64: place in the log, 0 from the start
+//!     pub fn queue(&self, after: LogPosition, limit: usize) -> Result<Vec<(LogPosition, QueueItem)>, StorageError>;
 //!     pub fn conflicts(&self, after: Option<RecordId>, limit: usize) -> Result<Vec<OpenConflict>, StorageError>;
 //!     pub fn origins(&self) -> Result<Vec<(OriginId, Origin)>, StorageError>;
 //!     pub fn admitted(&self, node: NodeId) -> Result<Vec<(OriginId, Origin)>, StorageError>;
@@ -59,6 +59,7 @@ pub use members::usage::Usage;
 pub use replica::{GrantError, OpenError, Replica};
 pub use report::*;
 pub use state::happenings::{Happening, What as Happened};
+pub use state::position::LogPosition;
 pub use upstream::ahead::AHEAD_MAX;
 pub use upstream::rights::Keeping;
 pub use wayfs_wire::{Full, QuotaRoom, Room, ServerRoom};

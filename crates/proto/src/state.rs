@@ -14,6 +14,7 @@ pub(crate) mod log;
 pub(crate) mod marks;
 pub(crate) mod names;
 pub(crate) mod overlay;
+pub(crate) mod position;
 pub(crate) mod staged;
 pub(crate) mod tables;
 pub(crate) mod tombstones;

@@ -33,7 +33,8 @@ use crate::api::{Output, PeerId, Role};
 use crate::replica::{PeerRole, Replica, StepError};
 use crate::requests::seen::Asked;
 use crate::requests::watches::Watches;
-use crate::state::tables::{number_key, table};
+use crate::state::position::LogPosition;
+use crate::state::position::log_key;
 use crate::upstream::backwards::Past;
 use crate::upstream::claims::Claims;
 use crate::upstream::fact_asks::{FactAsk, FactsTold};
@@ -98,7 +99,7 @@ pub(crate) struct Upstream {
     /// What the parent has of each origin.
     applied: BTreeMap<OriginId, u64>,
     /// Positions of the log up to here were sent or need not be.
-    position: u64,
+    position: LogPosition,
     /// Sent and not acknowledged: sequence, and bytes.
     in_flight: BTreeMap<OriginId, VecDeque<(u64, usize)>>,
     in_flight_len: usize,
@@ -191,7 +192,7 @@ impl Uplink {
     }
 
     /// Positions of the log up to here were sent in this session, or need not be.
-    pub(crate) fn position(&self) -> Option<u64> {
+    pub(crate) fn position(&self) -> Option<LogPosition> {
         self.session.as_ref().map(|session| session.position)
     }
 
@@ -325,7 +326,7 @@ impl<S: MetaStore> Replica<S> {
             next_ping: self.now + lease / 4,
             stamp: None,
             applied: BTreeMap::new(),
-            position: 0,
+            position: LogPosition::START,
             in_flight: BTreeMap::new(),
             in_flight_len: 0,
             in_flight_bytes: 0,
@@ -482,7 +483,9 @@ impl<S: MetaStore> Replica<S> {
         if self.config.role != Role::Client {
             return Ok(());
         }
-        let Some(first) = self.state.log().from(0).next().map(|(_, item)| item.id.sequence()) else { return Ok(()) };
+        let Some(first) = self.state.log().from(LogPosition::START).next().map(|(_, item)| item.id.sequence()) else {
+            return Ok(());
+        };
         let own = self.config.origin;
         let marks = self.marks(own)?;
         let told = marks.visible.min(marks.safe).min(self.own_durable());
@@ -490,16 +493,16 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         let through = told.min(self.confirmed_applied(own)?);
-        let done: Vec<u64> = self
+        let done: Vec<LogPosition> = self
             .state
             .log()
-            .from(0)
+            .from(LogPosition::START)
             .take_while(|(_, item)| item.id.sequence() <= through)
             .map(|(position, _)| position)
             .collect();
         for position in done {
             self.note_built_upon(position)?;
-            self.state.delete_row(number_key(table::LOG, position));
+            self.state.delete_row(log_key(position));
             self.state.stage_forgotten(position);
         }
         Ok(())

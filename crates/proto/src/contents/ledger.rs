@@ -7,6 +7,7 @@ use crate::api::Role;
 use crate::inspect::waiting_row;
 use crate::replica::Replica;
 use crate::state::log::{Log, LogItem};
+use crate::state::position::LogPosition;
 use crate::state::tables::{origin_range, parse_record_key, table};
 use std::collections::BTreeMap;
 use std::ops::Add;
@@ -98,7 +99,7 @@ pub(crate) struct Tally {
     pub(crate) beyond: Weight,
     through: u64,
     /// Positions before this one are not beyond it.
-    next: u64,
+    next: LogPosition,
 }
 
 impl Tally {
@@ -115,7 +116,7 @@ impl Tally {
     }
 
     /// The mark went on.
-    pub(crate) fn advance(&mut self, items: &BTreeMap<u64, LogItem>, through: u64) {
+    pub(crate) fn advance(&mut self, items: &BTreeMap<LogPosition, LogItem>, through: u64) {
         if through <= self.through {
             return;
         }
@@ -126,7 +127,7 @@ impl Tally {
             if item.id.sequence() > self.through {
                 self.beyond.subtract(item.weight);
             }
-            self.next = position + 1;
+            self.next = position.next();
         }
         self.through = through;
     }
@@ -137,7 +138,7 @@ impl Tally {
     }
 
     /// The first record beyond the mark that is an update.
-    fn oldest(&self, items: &BTreeMap<u64, LogItem>) -> Option<WallTime> {
+    fn oldest(&self, items: &BTreeMap<LogPosition, LogItem>) -> Option<WallTime> {
         let mut beyond = items.range(self.next..).map(|(_, item)| item);
         beyond.find(|item| item.id.sequence() > self.through && item.weight.records > 0).map(|item| item.time)
     }

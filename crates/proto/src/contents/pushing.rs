@@ -268,7 +268,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Contents do not overtake their record, which may yet be cancelled.
     pub(crate) fn is_sent(&self, version: RecordId) -> bool {
-        let sent = self.uplink.position().unwrap_or(0);
+        let sent = self.uplink.position().unwrap_or_default();
         self.state.log().position_of(version).is_none_or(|position| position <= sent)
     }
 

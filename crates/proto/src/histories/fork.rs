@@ -23,7 +23,9 @@ use crate::histories::restored::Lost;
 use crate::histories::rewriting::{Rewrite, Rewritten, rewritten};
 use crate::replica::{GrantError, Replica, StepError};
 use crate::state::log::{LogEntry, LogItem};
-use crate::state::tables::{number_key, pack, record_key, table};
+use crate::state::position::LogPosition;
+use crate::state::position::log_key;
+use crate::state::tables::{pack, record_key, table};
 use crate::upstream::{FORMER_NAMED_MAX, UplinkState};
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_types::{
@@ -190,10 +192,10 @@ impl<S: MetaStore> Replica<S> {
     /// Takes out of the view what nobody confirmed, and writes it again under a new origin. Answers how many records.
     fn go_on_as(&mut self, origin: OriginId, admission: Option<Seal>) -> Result<u64, StorageError> {
         let former = self.config.origin;
-        let own: Vec<(u64, LogItem)> = self
+        let own: Vec<(LogPosition, LogItem)> = self
             .state
             .log()
-            .from(0)
+            .from(LogPosition::START)
             .filter(|(_, item)| item.id.origin() == former)
             .map(|(at, item)| (at, *item))
             .collect();
@@ -207,7 +209,7 @@ impl<S: MetaStore> Replica<S> {
                 None => !is_home,
             }
         });
-        let unconfirmed: Vec<u64> = unconfirmed.map(|(position, _)| *position).collect();
+        let unconfirmed: Vec<LogPosition> = unconfirmed.map(|(position, _)| *position).collect();
         let entries = self.entries(&unconfirmed)?;
         let image = self.confirmed_origin(former)?;
         self.part(former, Vec::new())?;
@@ -216,7 +218,7 @@ impl<S: MetaStore> Replica<S> {
         lost_of.extend(self.histories.fork.lost_after.map(|after| (former, after)));
         let lost = if self.config.role == Role::Client { self.find_own_lost(&lost_of)? } else { Lost::default() };
         for (position, _) in own {
-            self.state.delete_row(number_key(table::LOG, position));
+            self.state.delete_row(log_key(position));
             self.state.stage_forgotten(position);
         }
         self.change_origin(origin)?;
@@ -251,7 +253,7 @@ impl<S: MetaStore> Replica<S> {
         Ok(written)
     }
 
-    fn entries(&mut self, positions: &[u64]) -> Result<Vec<LogEntry>, StorageError> {
+    fn entries(&mut self, positions: &[LogPosition]) -> Result<Vec<LogEntry>, StorageError> {
         positions.iter().map(|position| self.log_entry(*position)).collect()
     }
 
@@ -368,7 +370,7 @@ impl<S: MetaStore> Replica<S> {
             }
             let Some(first) = self.first_parted(*origin, image)? else { continue };
             let left = self.state.log().tentative_of(*origin).filter(|(_, item)| item.id.sequence() >= first);
-            let positions: Vec<u64> = left.map(|(position, _)| position).collect();
+            let positions: Vec<LogPosition> = left.map(|(position, _)| position).collect();
             parted.push((*origin, self.entries(&positions)?));
         }
         Ok(parted)
@@ -404,13 +406,17 @@ impl<S: MetaStore> Replica<S> {
             }
         }
         let done: BTreeSet<OriginId> = self.histories.fork.unwritten.iter().map(|(origin, _)| *origin).collect();
-        let tentative =
-            self.state.log().from(0).filter(|(_, item)| item.tentative && !done.contains(&item.id.origin()));
-        let tentative: Vec<(u64, OriginId)> = tentative.map(|(position, item)| (position, item.id.origin())).collect();
+        let tentative = self
+            .state
+            .log()
+            .from(LogPosition::START)
+            .filter(|(_, item)| item.tentative && !done.contains(&item.id.origin()));
+        let tentative: Vec<(LogPosition, OriginId)> =
+            tentative.map(|(position, item)| (position, item.id.origin())).collect();
         let mut entries: BTreeMap<OriginId, Vec<LogEntry>> = BTreeMap::new();
         let mut orphans = BTreeSet::new();
         for (position, origin) in tentative {
-            if self.tx().get_raw(&number_key(table::LOG, position))?.is_none() {
+            if self.tx().get_raw(&log_key(position))?.is_none() {
                 // The home named it just now.
                 continue;
             }
@@ -440,8 +446,8 @@ impl<S: MetaStore> Replica<S> {
         if !self.state.rescues() || !self.histories.fork.touched.is_empty() {
             return Ok(());
         }
-        let tentative = self.state.log().from(0).filter(|(_, item)| item.tentative);
-        let positions: Vec<u64> = tentative.map(|(position, _)| position).collect();
+        let tentative = self.state.log().from(LogPosition::START).filter(|(_, item)| item.tentative);
+        let positions: Vec<LogPosition> = tentative.map(|(position, _)| position).collect();
         for position in positions {
             let entry = self.log_entry(position)?;
             self.histories

@@ -13,6 +13,7 @@
 
 use crate::api::Role;
 use crate::replica::Replica;
+use crate::state::position::LogPosition;
 use std::collections::VecDeque;
 use wayfs_types::MetaStore;
 use wayfs_types::request::{LockFamily, LockKind, LockRequest};
@@ -29,7 +30,7 @@ struct LockMessage {
     /// The record of our own that must be on its way before.
     after: u64,
     /// Station: the place in the log up to which all must be on its way before.
-    position: u64,
+    position: LogPosition,
     up: Up,
     /// What a release lets go of; empty for anything else.
     held: Vec<LockRequest>,
@@ -51,29 +52,29 @@ impl<S: MetaStore> Replica<S> {
         // `flock` gives up what it holds before it waits for the other kind.
         let lets_go = request.family == LockFamily::Flock && !held.is_empty();
         let after = if lets_in || lets_go { self.state.sequence() } else { 0 };
-        self.post(LockMessage { after, position: 0, up: Up::Lock { ask, request }, held: Vec::new() });
+        self.post(LockMessage { after, position: LogPosition::START, up: Up::Lock { ask, request }, held: Vec::new() });
     }
 
     /// Lets go of locks. What was done under one that others held as well says nothing to them.
     pub(crate) fn post_unlock(&mut self, up: Up, held: Vec<LockRequest>) {
         let is_exclusive = held.iter().any(|held| held.kind == LockKind::Write);
         let after = if is_exclusive { self.state.sequence() } else { 0 };
-        self.post(LockMessage { after, position: 0, up, held });
+        self.post(LockMessage { after, position: LogPosition::START, up, held });
     }
 
     /// Says something that is not about what was done.
     pub(crate) fn post_in_turn(&mut self, up: Up) {
-        self.post(LockMessage { after: 0, position: 0, up, held: Vec::new() });
+        self.post(LockMessage { after: 0, position: LogPosition::START, up, held: Vec::new() });
     }
 
     /// Says something when the records up to this one of our own are on their way.
     pub(crate) fn post_after(&mut self, after: u64, up: Up) {
-        self.post(LockMessage { after, position: 0, up, held: Vec::new() });
+        self.post(LockMessage { after, position: LogPosition::START, up, held: Vec::new() });
     }
 
     /// Station: says something for a child, behind all that is in our log: what the child did before is in it.
     pub(crate) fn post_behind_log(&mut self, up: Up, held: Vec<LockRequest>) {
-        let position = self.state.log().newest().unwrap_or(0);
+        let position = self.state.log().newest().unwrap_or_default();
         self.post(LockMessage { after: 0, position, up, held });
     }
 
@@ -104,13 +105,13 @@ impl<S: MetaStore> Replica<S> {
     /// Whether a record of our own up to this one is still to be sent in this session.
     fn has_unsent(&self, through: u64) -> bool {
         let Some(sent) = self.uplink.position() else { return true };
-        self.state.log().from(sent + 1).next().is_some_and(|(_, item)| item.id.sequence() <= through)
+        self.state.log().from(sent.next()).next().is_some_and(|(_, item)| item.id.sequence() <= through)
     }
 
     /// Whether anything up to a place in the log is still to be sent in this session.
-    fn has_unsent_before(&self, place: u64) -> bool {
+    fn has_unsent_before(&self, place: LogPosition) -> bool {
         let Some(sent) = self.uplink.position() else { return true };
-        self.state.log().from(sent + 1).next().is_some_and(|(position, _)| position <= place)
+        self.state.log().from(sent.next()).next().is_some_and(|(position, _)| position <= place)
     }
 
     /// The session is over: questions are put anew by those who wait, releases are made good.

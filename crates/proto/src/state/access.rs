@@ -7,6 +7,7 @@ use crate::histories::gaps::Gap;
 use crate::state::State;
 use crate::state::log::Log;
 use crate::state::overlay::{Overlay, Tx};
+use crate::state::position::LogPosition;
 use crate::state::staged::{Answered, Staged};
 use crate::state::tables::Numbered;
 use crate::state::totals::Totals;
@@ -95,7 +96,7 @@ impl<S> State<S> {
     }
 
     /// A record leaves the log.
-    pub(crate) fn stage_forgotten(&mut self, position: u64) {
+    pub(crate) fn stage_forgotten(&mut self, position: LogPosition) {
         self.staged.forgotten.push(position);
     }
 

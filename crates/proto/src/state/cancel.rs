@@ -15,7 +15,9 @@ use crate::contents::ledger::Weight;
 use crate::replica::Replica;
 use crate::state::confirm::Cut;
 use crate::state::log::LogEntry;
-use crate::state::tables::{number_key, pack, table};
+use crate::state::position::LogPosition;
+use crate::state::position::log_key;
+use crate::state::tables::pack;
 use crate::upstream::gathered::files_of;
 use std::collections::BTreeMap;
 use wayfs_tree::{Canceller, CreateFolding};
@@ -40,17 +42,17 @@ impl<S: MetaStore> Replica<S> {
     /// Cancels what can be cancelled of the unsent log.
     pub(crate) fn cancel_unsent(&mut self) -> Result<(), StorageError> {
         let sent_through = self.uplink.sent_through().max(self.parent_has(self.config.origin));
-        let unsent: Vec<u64> = self
+        let unsent: Vec<LogPosition> = self
             .state
             .log
-            .from(0)
+            .from(LogPosition::START)
             .filter(|(_, item)| item.tentative && item.id.sequence() > sent_through)
             .map(|(position, _)| position)
             .collect();
         if unsent.len() < 2 {
             return Ok(());
         }
-        let mut positions: BTreeMap<RecordId, u64> = BTreeMap::new();
+        let mut positions: BTreeMap<RecordId, LogPosition> = BTreeMap::new();
         let mut originals: Vec<Record> = Vec::new();
         for position in unsent {
             let record = self.log_entry(position)?.record;
@@ -85,7 +87,7 @@ impl<S: MetaStore> Replica<S> {
                 self.release(id)?;
             }
             self.state.staged.weighed.push((position, Weight::of(&record.op)));
-            self.state.overlay.put_raw(number_key(table::LOG, position), pack(&LogEntry { record, ..old }));
+            self.state.overlay.put_raw(log_key(position), pack(&LogEntry { record, ..old }));
         }
         if is_changed { self.rebuild(Cut::default()) } else { Ok(()) }
     }

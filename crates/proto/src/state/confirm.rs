@@ -18,7 +18,9 @@
 use crate::api::Role;
 use crate::replica::Replica;
 use crate::state::log::{Shadow, TOUCH, echo_hash};
-use crate::state::tables::{image_key, number_key, pack, parse_image_key, table, unpack};
+use crate::state::position::LogPosition;
+use crate::state::position::log_key;
+use crate::state::tables::{image_key, pack, parse_image_key, table, unpack};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use wayfs_tree::View;
@@ -46,7 +48,7 @@ pub(crate) struct Cut {
     direct: Vec<(Key, Option<Image>)>,
     touched: Vec<TouchedKey>,
     /// Positions of the log that it confirms.
-    confirmed: Vec<u64>,
+    confirmed: Vec<LogPosition>,
     /// How far each origin is confirmed.
     applied: BTreeMap<OriginId, u64>,
     /// Keys that confirmed records touched, and later ones again, of which the parent does not tell us.
@@ -70,7 +72,7 @@ impl<S: MetaStore> Replica<S> {
                 self.release_cancelled(*origin, *through)?;
             }
             for position in &cut.confirmed {
-                self.state.overlay.delete_raw(number_key(table::LOG, *position));
+                self.state.overlay.delete_raw(log_key(*position));
                 self.state.staged.forgotten.push(*position);
             }
         }
@@ -158,7 +160,7 @@ impl<S: MetaStore> Replica<S> {
             cut.is_echo &= hash == echo_hash(before.as_ref());
             let after = before.clone();
             cut.touched.push(TouchedKey { key, before, after, number: Some(number) });
-        } else if self.last_touch(&key)? <= cut.confirmed.last().copied().unwrap_or(0) {
+        } else if self.last_touch(&key)? <= cut.confirmed.last().copied().unwrap_or_default() {
             let after = self.tx().image(&key)?;
             cut.touched.push(TouchedKey { key, before, after, number: Some(UNVOUCHED) });
         } else {
@@ -192,8 +194,8 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// The last place in the log whose record touched a key that has a shadow row.
-    fn last_touch(&mut self, key: &Key) -> Result<u64, StorageError> {
-        self.tx().get_raw(&image_key(TOUCH, key))?.map_or(Ok(0), |bytes| unpack(&bytes))
+    fn last_touch(&mut self, key: &Key) -> Result<LogPosition, StorageError> {
+        self.tx().get_raw(&image_key(TOUCH, key))?.map_or(Ok(LogPosition::START), |bytes| unpack(&bytes))
     }
 
     /// What the confirmed records make of the untold keys upon what the parent had confirmed before.
@@ -281,7 +283,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// The echo: the view is right but for what others did elsewhere.
     fn advance(&mut self, cut: Cut) -> Result<(), StorageError> {
-        let last = cut.confirmed.last().copied().unwrap_or(0);
+        let last = cut.confirmed.last().copied().unwrap_or_default();
         let counted = self.counted_here(&cut.touched)?;
         for (key, image) in cut.direct {
             if image.is_some() && self.state.counters.reset.is_some() {
@@ -339,7 +341,7 @@ impl<S: MetaStore> Replica<S> {
         &mut self,
         key: Key,
         (before, after): (Option<Image>, Option<Image>),
-        (last, counted): (u64, &BTreeMap<FileId, i64>),
+        (last, counted): (LogPosition, &BTreeMap<FileId, i64>),
     ) -> Result<(), StorageError> {
         let Key::Inode(file) = key else { return Ok(()) };
         let (Some(Image::Inode(before)), Some(Image::Inode(after))) = (before, after) else { return Ok(()) };
@@ -399,10 +401,10 @@ impl<S: MetaStore> Replica<S> {
             }
             self.put_image(key, image)?;
         }
-        let left: Vec<u64> = self
+        let left: Vec<LogPosition> = self
             .state
             .log
-            .from(0)
+            .from(LogPosition::START)
             .filter(|(_, item)| {
                 let through = cut.applied.get(&item.id.origin()).copied().unwrap_or(0);
                 item.tentative && item.id.sequence() > through

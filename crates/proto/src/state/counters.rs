@@ -1,6 +1,7 @@
 //! The numbers that change with every batch, and are stored with it.
 
 use crate::api::Role;
+use crate::state::position::LogPosition;
 use crate::state::tables::table;
 use serde::{Deserialize, Serialize};
 use wayfs_types::CommitNumber;
@@ -15,7 +16,7 @@ pub(crate) struct Counters {
     /// Newest change of the view, in this replica's own numbering.
     pub(super) change: CommitNumber,
     /// Next place in the log.
-    pub(super) position: u64,
+    pub(super) position: LogPosition,
     /// Last sequence of our own.
     pub(super) sequence: u64,
     /// Tombstones are purged up to this change.
@@ -37,7 +38,7 @@ impl Counters {
     pub(super) fn of_new(role: Role) -> Self {
         Self {
             change: CommitNumber::ZERO,
-            position: 1,
+            position: LogPosition::START.next(),
             sequence: 0,
             purged: CommitNumber::ZERO,
             stamp: None,

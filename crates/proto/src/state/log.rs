@@ -11,7 +11,9 @@ use crate::contents::ledger::{Tally, Weight};
 use crate::members::seals::Written;
 use crate::replica::Replica;
 use crate::state::empty_change::EmptyChange;
-use crate::state::tables::{image_key, number_key, pack, parse_number_key, table, unpack};
+use crate::state::position::LogPosition;
+use crate::state::position::log_key;
+use crate::state::tables::{image_key, pack, parse_number_key, table, unpack};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wayfs_tree::{Effect, View};
@@ -86,14 +88,14 @@ const BOUND_MAX: usize = 65_536;
 /// The log's index.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
-    items: BTreeMap<u64, LogItem>,
+    items: BTreeMap<LogPosition, LogItem>,
     /// Tentative records by origin: sequence and position.
-    tentative: BTreeMap<OriginId, VecDeque<(u64, u64)>>,
+    tentative: BTreeMap<OriginId, VecDeque<(u64, LogPosition)>>,
     tentative_len: u64,
     tentative_weight: Weight,
     structural: u64,
     /// Files and directories whose time tentative records set, with the position of the last that does.
-    dated: BTreeMap<FileId, u64>,
+    dated: BTreeMap<FileId, LogPosition>,
     /// Client: its cancelled records, by sequence, each with the one that it counts with.
     bound: BTreeMap<u64, u64>,
     /// Client: its records that are not safe.
@@ -112,7 +114,7 @@ impl Log {
         !item.tentative || last.is_none_or(|(sequence, _)| *sequence < item.id.sequence())
     }
 
-    pub(crate) fn append(&mut self, position: u64, item: LogItem) {
+    pub(crate) fn append(&mut self, position: LogPosition, item: LogItem) {
         if item.tentative {
             let queue = self.tentative.entry(item.id.origin()).or_default();
             debug_assert!(
@@ -176,7 +178,7 @@ impl Log {
 
     /// Another record stands in a record's place, as of a batch: it was cancelled. Nobody may hear of the new one before
     /// that batch is durable, or the old one would be another history after a crash.
-    pub(crate) fn rewrite(&mut self, position: u64, weight: Weight, ticket: Ticket) {
+    pub(crate) fn rewrite(&mut self, position: LogPosition, weight: Weight, ticket: Ticket) {
         if let Some(mut item) = self.items.remove(&position) {
             (item.rewritten, item.ticket) = (true, ticket);
             self.not_safe.forget(&item);
@@ -204,7 +206,7 @@ impl Log {
     }
 
     /// All records, by position.
-    pub(crate) fn items(&self) -> &BTreeMap<u64, LogItem> {
+    pub(crate) fn items(&self) -> &BTreeMap<LogPosition, LogItem> {
         &self.items
     }
 
@@ -231,7 +233,7 @@ impl Log {
 
     /// A record was replayed in a batch. Upon another history it is another one, as if it was rewritten; and it may be about
     /// another file than before.
-    pub(crate) fn replayed(&mut self, position: u64, applied: &Applied, ticket: Ticket) {
+    pub(crate) fn replayed(&mut self, position: LogPosition, applied: &Applied, ticket: Ticket) {
         let Some(item) = self.items.get_mut(&position) else { return };
         if item.chain != applied.chain {
             (item.chain, item.rewritten, item.ticket) = (applied.chain, true, ticket);
@@ -247,12 +249,12 @@ impl Log {
     }
 
     /// Whether a record after a position, and not confirmed, sets the time of a file or directory.
-    pub(crate) fn is_dated_after(&self, file: FileId, position: u64) -> bool {
+    pub(crate) fn is_dated_after(&self, file: FileId, position: LogPosition) -> bool {
         self.dated.get(&file).is_some_and(|last| *last > position)
     }
 
     /// Tentative records of an origin, in order.
-    pub(crate) fn tentative_of(&self, origin: OriginId) -> impl Iterator<Item = (u64, &LogItem)> {
+    pub(crate) fn tentative_of(&self, origin: OriginId) -> impl Iterator<Item = (LogPosition, &LogItem)> {
         let positions = self.tentative.get(&origin).into_iter().flatten();
         #[cfg(test)]
         let positions = positions.inspect(|_| self.looks.set(self.looks.get() + 1));
@@ -268,26 +270,26 @@ impl Log {
     }
 
     /// The position of a client's own record, confirmed or not: they stand in their order.
-    pub(crate) fn place_of(&self, record: RecordId) -> Option<u64> {
-        let (mut from, mut until) = (*self.items.first_key_value()?.0, self.newest()? + 1);
+    pub(crate) fn place_of(&self, record: RecordId) -> Option<LogPosition> {
+        let (mut from, mut until) = (self.items.first_key_value()?.0.0, self.newest()?.next().0);
         while from < until {
             let half = from + (until - from) / 2;
-            let (position, item) = self.items.range(half..until).next()?;
+            let (position, item) = self.items.range(LogPosition(half)..LogPosition(until)).next()?;
             if item.id == record {
                 return Some(*position);
             }
-            if item.id.sequence() < record.sequence() { from = position + 1 } else { until = half }
+            if item.id.sequence() < record.sequence() { from = position.next().0 } else { until = half }
         }
         None
     }
 
     /// What memory keeps of a place in the log.
-    pub(crate) fn item(&self, position: u64) -> Option<&LogItem> {
+    pub(crate) fn item(&self, position: LogPosition) -> Option<&LogItem> {
         self.items.get(&position)
     }
 
     /// Takes a confirmed record out.
-    pub(crate) fn forget(&mut self, position: u64) {
+    pub(crate) fn forget(&mut self, position: LogPosition) {
         if let Some(item) = self.items.remove(&position) {
             self.not_safe.forget(&item);
             self.not_visible.forget(&item);
@@ -296,14 +298,14 @@ impl Log {
     }
 
     /// Positions of an origin's tentative records up to a sequence.
-    pub(crate) fn tentative_through(&self, origin: OriginId, sequence: u64) -> Vec<u64> {
+    pub(crate) fn tentative_through(&self, origin: OriginId, sequence: u64) -> Vec<LogPosition> {
         let queue = self.tentative.get(&origin).into_iter().flatten();
         queue.take_while(|(at, _)| *at <= sequence).map(|(_, position)| *position).collect()
     }
 
     /// First position that is still tentative once each of these origins is confirmed through its sequence.
-    pub(crate) fn first_tentative_after(&self, applied: &BTreeMap<OriginId, u64>) -> Option<u64> {
-        let first = |(origin, queue): (&OriginId, &VecDeque<(u64, u64)>)| {
+    pub(crate) fn first_tentative_after(&self, applied: &BTreeMap<OriginId, u64>) -> Option<LogPosition> {
+        let first = |(origin, queue): (&OriginId, &VecDeque<(u64, LogPosition)>)| {
             let through = applied.get(origin).copied().unwrap_or(0);
             // Sequences rise along the queue, so the first beyond is found by halving.
             let at = queue.partition_point(|(sequence, _)| *sequence <= through);
@@ -323,12 +325,12 @@ impl Log {
     }
 
     /// All records from a position on, in order.
-    pub(crate) fn from(&self, position: u64) -> impl Iterator<Item = (u64, &LogItem)> {
+    pub(crate) fn from(&self, position: LogPosition) -> impl Iterator<Item = (LogPosition, &LogItem)> {
         self.items.range(position..).map(|(position, item)| (*position, item))
     }
 
     /// Position of the last record.
-    pub(crate) fn newest(&self) -> Option<u64> {
+    pub(crate) fn newest(&self) -> Option<LogPosition> {
         self.items.last_key_value().map(|(position, _)| *position)
     }
 
@@ -343,7 +345,7 @@ impl Log {
     }
 
     /// A tentative record's position.
-    pub(crate) fn position_of(&self, record: RecordId) -> Option<u64> {
+    pub(crate) fn position_of(&self, record: RecordId) -> Option<LogPosition> {
         let queue = self.tentative.get(&record.origin())?;
         let at = queue.binary_search_by_key(&record.sequence(), |(sequence, _)| *sequence).ok()?;
         queue.get(at).map(|(_, position)| *position)
@@ -351,7 +353,7 @@ impl Log {
 }
 
 /// A record sets the time of a file no more.
-fn forget_date(dated: &mut BTreeMap<FileId, u64>, file: Option<FileId>, position: u64) {
+fn forget_date(dated: &mut BTreeMap<FileId, LogPosition>, file: Option<FileId>, position: LogPosition) {
     if let Some(file) = file
         && dated.get(&file) == Some(&position)
     {
@@ -451,7 +453,7 @@ impl<S: MetaStore> Replica<S> {
                 if !log.takes(&item) {
                     return Err(StorageError::Corrupt(format!("record {id} is in the log behind a later one")));
                 }
-                log.append(parse_number_key(&key)?, item);
+                log.append(LogPosition(parse_number_key(&key)?), item);
             }
         }
         // With which of the records after them they count was known to the last life.
@@ -465,26 +467,26 @@ impl<S: MetaStore> Replica<S> {
     /// [`StorageError`] if it cannot be read.
     pub fn logged(&self, record: RecordId) -> Result<Option<Record>, StorageError> {
         let Some(position) = self.state.log.position_of(record) else { return Ok(None) };
-        let bytes = self.state.store.get(&number_key(table::LOG, position))?;
+        let bytes = self.state.store.get(&log_key(position))?;
         bytes.map(|bytes| Ok(unpack::<LogEntry>(&bytes)?.record)).transpose()
     }
 
     /// The stored entry at a position.
-    pub(crate) fn log_entry(&mut self, position: u64) -> Result<LogEntry, StorageError> {
+    pub(crate) fn log_entry(&mut self, position: LogPosition) -> Result<LogEntry, StorageError> {
         let entry = self.log_entry_left(position)?;
         entry.ok_or_else(|| StorageError::Corrupt(format!("log entry {position} is gone")))
     }
 
     /// The same, unless this very input has taken it out of the log.
-    pub(crate) fn log_entry_left(&mut self, position: u64) -> Result<Option<LogEntry>, StorageError> {
-        let bytes = self.tx().get_raw(&number_key(table::LOG, position))?;
+    pub(crate) fn log_entry_left(&mut self, position: LogPosition) -> Result<Option<LogEntry>, StorageError> {
+        let bytes = self.tx().get_raw(&log_key(position))?;
         bytes.map(|bytes| unpack(&bytes)).transpose()
     }
 
     /// Those of some positions that this very input has not taken out of the log: memory hears of that with the batch.
-    pub(crate) fn left_in_log(&self, mut positions: Vec<u64>) -> Vec<u64> {
+    pub(crate) fn left_in_log(&self, mut positions: Vec<LogPosition>) -> Vec<LogPosition> {
         if !self.state.staged.forgotten.is_empty() {
-            let taken_out: BTreeSet<u64> = self.state.staged.forgotten.iter().copied().collect();
+            let taken_out: BTreeSet<LogPosition> = self.state.staged.forgotten.iter().copied().collect();
             positions.retain(|position| !taken_out.contains(position));
         }
         positions
@@ -506,7 +508,7 @@ impl<S: MetaStore> Replica<S> {
             return wayfs_tree::apply(&mut self.tx(), &record);
         }
         let position = self.state.counters.position;
-        self.state.counters.position += 1;
+        self.state.counters.position = position.next();
         let (id, time, after) = (record.id, record.time, record.follows());
         let (empty_change, weight) = (EmptyChange::of(&record.op), Weight::of(&record.op));
         let Applied { effect, structural, chain, life, dated } =
@@ -533,7 +535,7 @@ impl<S: MetaStore> Replica<S> {
     /// Applies a record on top of the view, keeps shadow rows of what it touches, and writes its log entry.
     pub(crate) fn apply_tentative(
         &mut self,
-        position: u64,
+        position: LogPosition,
         record: Record,
         (held, seal): (bool, Option<Seal>),
     ) -> Result<Applied, StorageError> {
@@ -567,7 +569,7 @@ impl<S: MetaStore> Replica<S> {
         };
         let dated = dated_by(&record.op, &touched);
         let entry = LogEntry { record, held, structural, touched, before, chain, life, seal };
-        tx.overlay.put_raw(number_key(table::LOG, position), pack(&entry));
+        tx.overlay.put_raw(log_key(position), pack(&entry));
         Ok(Applied { effect, structural, chain, life, dated })
     }
 }

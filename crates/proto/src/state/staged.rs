@@ -5,6 +5,7 @@ use crate::contents::ledger::Weight;
 use crate::contents::superseded::Superseded;
 use crate::histories::gaps::Gap;
 use crate::state::log::{Applied, LogItem};
+use crate::state::position::LogPosition;
 use crate::state::totals::Totals;
 use std::collections::BTreeSet;
 use wayfs_types::{FileId, Name, OriginId, RecordId};
@@ -13,9 +14,9 @@ use wayfs_wire::{AskId, Verdict};
 /// In-memory consequences of an overlay: carried out once it is committed, dropped with it.
 #[derive(Debug, Default)]
 pub(crate) struct Staged {
-    pub(crate) appended: Vec<(u64, LogItem)>,
+    pub(crate) appended: Vec<(LogPosition, LogItem)>,
     pub(crate) confirmed: Vec<RecordId>,
-    pub(crate) forgotten: Vec<u64>,
+    pub(crate) forgotten: Vec<LogPosition>,
     pub(crate) outputs: Vec<Output>,
     /// Origins whose marks may have moved.
     pub(crate) marks: BTreeSet<OriginId>,
@@ -24,7 +25,7 @@ pub(crate) struct Staged {
     /// Those of our own records did.
     pub(crate) marks_moved: bool,
     /// Records of the log whose contents changed because they were cancelled, and what they weigh.
-    pub(crate) weighed: Vec<(u64, Weight)>,
+    pub(crate) weighed: Vec<(LogPosition, Weight)>,
     /// Versions that were overwritten before they stood in the view.
     pub(crate) superseded: Vec<Superseded>,
     /// The record over lost numbers was written.
@@ -36,7 +37,7 @@ pub(crate) struct Staged {
     /// The change was made by our own user: the kernel knows of it.
     pub(crate) own: bool,
     /// Tentative records that were replayed.
-    pub(crate) replayed: Vec<(u64, Applied)>,
+    pub(crate) replayed: Vec<(LogPosition, Applied)>,
     /// Changes of the number of open conflicts, of versions owed and missing.
     pub(crate) totals: Totals,
     /// Origins whose records this is: children that write under them are told of every changed key, by whatever

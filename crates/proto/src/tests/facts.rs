@@ -86,14 +86,14 @@ fn what_is_said_of_a_removed_file_is_said_of_the_contents_that_it_had() {
 #[test]
 fn what_is_not_safe_stays_in_the_queue_though_it_is_visible() {
     let (mut world, client, _, version) = visible_and_not_safe();
-    let queue = world.hosts[client].replica.queue(0, 10).unwrap();
+    let queue = world.hosts[client].replica.queue(crate::LogPosition::START, 10).unwrap();
     let item = queue.iter().map(|(_, item)| item).find(|item| item.record.id == version).expect("it waits");
     assert!(item.facts.visible.holds() && !item.facts.reached(Level::Safe) && !item.facts.reached(Level::Visible));
     let line = world.line_of(client);
     world.hold_pushes(line, false);
     world.settle();
     assert_eq!(world.wait(client, Level::Stable), Ok(Answer::Reached));
-    assert!(world.hosts[client].replica.queue(0, 10).unwrap().is_empty());
+    assert!(world.hosts[client].replica.queue(crate::LogPosition::START, 10).unwrap().is_empty());
 }
 
 #[test]

@@ -26,7 +26,7 @@ fn counted(world: &World, client: usize) -> (u64, u64) {
     let replica = &world.hosts[client].replica;
     let progress = replica.progress();
     let safe = progress.safe_through.max(progress.stable_through);
-    let queue = replica.queue(0, usize::MAX / 2).unwrap();
+    let queue = replica.queue(crate::LogPosition::START, usize::MAX / 2).unwrap();
     let left = queue.iter().filter(|(_, item)| item.record.id.sequence() > safe);
     left.fold((0, 0), |(records, bytes), (_, item)| (records + 1, bytes + item.bytes))
 }
@@ -123,10 +123,10 @@ fn the_account_says_what_the_queue_says_at_any_moment() {
         let amount = not_safe(&world, client);
         assert_eq!((amount.records, amount.bytes), (records, bytes), "round {round}");
         assert_eq!(amount.oldest.is_some(), records > 0, "round {round}");
-        let all = world.hosts[client].replica.queue(0, usize::MAX / 2).unwrap().len() as u64;
+        let all = world.hosts[client].replica.queue(crate::LogPosition::START, usize::MAX / 2).unwrap().len() as u64;
         assert_eq!(world.hosts[client].replica.ledger().unwrap().home_lacks.records, all, "round {round}");
         let at_station = world.hosts[station].replica.ledger().unwrap().at_station.unwrap();
-        let queue = world.hosts[station].replica.queue(0, usize::MAX / 2).unwrap();
+        let queue = world.hosts[station].replica.queue(crate::LogPosition::START, usize::MAX / 2).unwrap();
         assert_eq!(at_station.records, queue.len() as u64, "round {round}");
     }
     world.connect(station, HOME);
@@ -151,7 +151,7 @@ fn what_has_come_all_the_way_is_in_no_queue_though_it_is_in_the_log() {
     world.request(client, Request::Change { user: 0, change: make });
     let mut was_full = false;
     for _ in 0..1000 {
-        let queued = world.hosts[client].replica.queue(0, 10).unwrap().len() as u64;
+        let queued = world.hosts[client].replica.queue(crate::LogPosition::START, 10).unwrap().len() as u64;
         was_full |= queued > 0;
         assert_eq!(world.hosts[client].replica.ledger().unwrap().home_lacks.records, queued);
         world.step();
@@ -182,13 +182,13 @@ fn what_our_own_disk_does_not_have_counts_as_not_safe() {
     assert!(world.lookup(HOME, FileId::ROOT, "after").is_ok(), "it was sent ahead");
     assert_eq!(world.answer(client, wait), None, "the disk of the client has no room for it");
     assert_eq!(not_safe(&world, client).records, 1);
-    assert_eq!(world.hosts[client].replica.queue(0, 10).unwrap().len(), 1, "the queue shows it");
+    assert_eq!(world.hosts[client].replica.queue(crate::LogPosition::START, 10).unwrap().len(), 1, "the queue shows it");
     world.hosts[client].hold_syncs = false;
     world.pass(Duration::from_secs(3));
     assert!(world.answers_ok(client, wait));
     let ledger = world.hosts[client].replica.ledger().unwrap();
     assert!(ledger.not_safe.unwrap().is_nothing() && ledger.home_lacks.is_nothing(), "{ledger:?}");
-    assert!(world.hosts[client].replica.queue(0, 10).unwrap().is_empty());
+    assert!(world.hosts[client].replica.queue(crate::LogPosition::START, 10).unwrap().is_empty());
 }
 
 /// [S-one-account] What is stable is on more than this machine, though a home that still waits for a silent reader's caches does not

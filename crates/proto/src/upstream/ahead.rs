@@ -22,6 +22,7 @@
 use crate::api::Role;
 use crate::contents::content_of;
 use crate::replica::Replica;
+use crate::state::position::LogPosition;
 use crate::upstream::UplinkState;
 use std::collections::BTreeMap;
 use wayfs_types::{MetaStore, Op, Record, RecordId, StorageError, Ticket, UserId};
@@ -108,13 +109,13 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// Positions that may go ahead now: those behind everything that was sent, if nothing durable waits for its turn.
-    fn next_ahead(&self) -> Vec<u64> {
+    fn next_ahead(&self) -> Vec<LogPosition> {
         let Some(upstream) = &self.uplink.session else { return Vec::new() };
         let mut before = upstream.sent_of(self.config.origin);
         // The next life counts on the present one having been at most so far ahead of its disk.
         let last = self.own_durable().saturating_add(AHEAD_MAX);
         let mut next = Vec::new();
-        for (position, item) in self.state.log().from(upstream.position + 1) {
+        for (position, item) in self.state.log().from(upstream.position.next()) {
             let is_durable = item.ticket <= self.state.stored();
             // No number after a gap may be known to anyone before the gap is durable here.
             let is_next = item.after == before && item.id.sequence() == before + 1;

@@ -10,6 +10,7 @@
 use crate::api::Role;
 use crate::replica::Replica;
 use crate::requests::seen::Seen;
+use crate::state::position::LogPosition;
 use crate::state::tables::{FORGOT_AT, LOST_AFTER, MOVED_AT, pack, parse_origin_key, unpack};
 use crate::upstream::Uplink;
 use std::collections::BTreeMap;
@@ -313,7 +314,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// A record of ours leaves the log. Until the move is forgotten the parent may say for the first time what became of it.
-    pub(crate) fn note_built_upon(&mut self, position: u64) -> Result<(), StorageError> {
+    pub(crate) fn note_built_upon(&mut self, position: LogPosition) -> Result<(), StorageError> {
         if self.uplink.past.moved_at == 0 {
             self.uplink.past.built_upon.clear();
             return Ok(());

@@ -16,6 +16,7 @@
 use crate::api::Role;
 use crate::replica::{Replica, StepError};
 use crate::requests::{Attempt, On, Waiting};
+use crate::state::position::LogPosition;
 use crate::upstream::UplinkState;
 use wayfs_types::request::Answer;
 use wayfs_types::{FsError, MetaStore, StorageError};
@@ -144,7 +145,11 @@ impl<S: MetaStore> Replica<S> {
     /// Whether what the home lacks of our own records is in our log yet.
     pub(crate) fn is_on_its_way(&self, has: u64) -> bool {
         let own = self.config.origin;
-        let next = self.state.log().from(0).find(|(_, item)| item.id.origin() == own && item.id.sequence() > has);
+        let next = self
+            .state
+            .log()
+            .from(LogPosition::START)
+            .find(|(_, item)| item.id.origin() == own && item.id.sequence() > has);
         next.is_some_and(|(_, item)| item.after <= has)
     }
 

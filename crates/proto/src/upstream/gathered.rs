@@ -21,6 +21,7 @@ use crate::contents::access::ByWriter;
 use crate::contents::content_of;
 use crate::members::seals::Written;
 use crate::replica::{Replica, StepError};
+use crate::state::position::LogPosition;
 use crate::state::tables::{record_key, table};
 use crate::upstream::Upstream;
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,7 +35,7 @@ pub(crate) struct Gathering {
     /// When the first of them came.
     since: Time,
     /// Position of the last, and when it came.
-    newest: u64,
+    newest: LogPosition,
     newest_at: Time,
     /// What they made and left empty so far.
     empty: BTreeSet<FileId>,
@@ -42,7 +43,7 @@ pub(crate) struct Gathering {
 
 impl Gathering {
     /// What waits when a session or a message begins: it has waited long enough.
-    pub(crate) fn of_old(newest: u64, now: Time) -> Self {
+    pub(crate) fn of_old(newest: LogPosition, now: Time) -> Self {
         Self { since: now, newest, newest_at: now, empty: BTreeSet::new() }
     }
 }
@@ -235,7 +236,7 @@ impl<S: MetaStore> Replica<S> {
         };
         let gathering = upstream.gathering.get_or_insert_with(|| Gathering::of_old(upstream.position, now));
         if gathering.newest < newest {
-            for (_, item) in self.state.log().from(gathering.newest + 1) {
+            for (_, item) in self.state.log().from(gathering.newest.next()) {
                 item.empty_change.note(item.id, &mut gathering.empty);
             }
             (gathering.newest, gathering.newest_at) = (newest, now);

@@ -4,6 +4,7 @@ use crate::api::Role;
 use crate::children::stream::FRAME_LEN;
 use crate::contents::content_of;
 use crate::replica::Replica;
+use crate::state::position::LogPosition;
 use crate::state::tables::{record_key, table};
 use crate::upstream::UplinkState;
 use std::collections::BTreeMap;
@@ -13,6 +14,22 @@ use wayfs_wire::{SentRecord, Up};
 /// Bytes of records under way: more would delay pings and answers on a thin line by more than a lease, and gain
 /// nothing on a fast one.
 const IN_FLIGHT_LEN: usize = 256 * 1024;
+
+/// What the session does at a place of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Passed {
+    /// The record is sent.
+    On,
+    /// The record is left out: the parent has it, or has another.
+    Over,
+}
+
+/// A place of the log that the session may pass.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NextRecord {
+    position: LogPosition,
+    passed: Passed,
+}
 
 impl<S: MetaStore> Replica<S> {
     /// Sends records, pushes contents.
@@ -52,13 +69,13 @@ impl<S: MetaStore> Replica<S> {
         loop {
             let len_max = self.len_together();
             let positions = self.next_records();
-            let Some((last, _)) = positions.last().copied() else { return Ok(()) };
+            let Some(NextRecord { position: last, .. }) = positions.last().copied() else { return Ok(()) };
             let (mut records, mut len, mut is_whole) = (Vec::new(), 0, true);
             let mut written = BTreeMap::new();
             // Behind which record the message may end: how many of them that is, and its place.
             let mut end = None;
-            for (position, wanted) in positions {
-                if !wanted {
+            for NextRecord { position, passed } in positions {
+                if passed == Passed::Over {
                     continue;
                 }
                 let entry = self.log_entry(position)?;
@@ -134,7 +151,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// The next positions of the log that the session may pass, and whether each is to be sent.
-    pub(crate) fn next_records(&mut self) -> Vec<(u64, bool)> {
+    pub(crate) fn next_records(&mut self) -> Vec<NextRecord> {
         let Some(upstream) = &self.uplink.session else { return Vec::new() };
         let mut next = Vec::new();
         let mut wanted_len = 0;
@@ -148,7 +165,7 @@ impl<S: MetaStore> Replica<S> {
         let most = if is_client { room.min(self.config.records_per_message) } else { room };
         // A message ends behind a seal; one that is longer than there is room for waits until nothing is under way.
         let (is_flying, mut may_end) = (upstream.is_flying(), true);
-        for (position, item) in self.state.log().from(upstream.position + 1) {
+        for (position, item) in self.state.log().from(upstream.position.next()) {
             if item.ticket > self.state.stored() {
                 undurable = true;
                 break;
@@ -162,12 +179,12 @@ impl<S: MetaStore> Replica<S> {
             }
             if upstream.doubtful.contains(&origin) {
                 // The parent has other records of it than we: its images tell, and this one is written again.
-                next.push((position, false));
+                next.push(NextRecord { position, passed: Passed::Over });
                 continue;
             }
             let known = upstream.applied.get(&origin).copied().unwrap_or(0);
             if item.id.sequence() <= known {
-                next.push((position, false));
+                next.push(NextRecord { position, passed: Passed::Over });
                 continue;
             }
             let before = sent.get(&origin).copied().unwrap_or(0).max(upstream.sent_of(origin));
@@ -176,7 +193,7 @@ impl<S: MetaStore> Replica<S> {
                 break;
             }
             sent.insert(origin, item.id.sequence());
-            next.push((position, true));
+            next.push(NextRecord { position, passed: Passed::On });
             wanted_len += 1;
             may_end = self.may_end_behind(origin, item.sealed);
         }
