@@ -152,7 +152,7 @@ impl Hooks for MountHooks {
         }
     }
 
-    fn give_back(&self, serial: u64, directories: &[FileId], expire: bool) -> bool {
+    fn give_back(&self, serial: wayfs_proto::RecallId, directories: &[FileId], expire: bool) -> bool {
         let Some(vfs) = self.vfs.get().and_then(Weak::upgrade) else { return false };
         let volume = self.volume.get().cloned();
         vfs.give_back(directories.to_vec(), expire, move || {

@@ -44,12 +44,12 @@ pub(crate) enum Effect {
     Attention(String),
     Failed(String),
     Session(SessionChange),
-    GiveBack { serial: u64, files: Vec<FileId>, expire: bool },
+    GiveBack { serial: wayfs_proto::RecallId, files: Vec<FileId>, expire: bool },
 }
 
 impl Effect {
     /// Answers a number that the engine is to be told at once as given back.
-    pub(crate) fn carry_out(self, hooks: &dyn Hooks) -> Option<u64> {
+    pub(crate) fn carry_out(self, hooks: &dyn Hooks) -> Option<wayfs_proto::RecallId> {
         match self {
             Self::Answer(waiter, outcome) => waiter.answer(outcome),
             Self::InvalidateInode(file, changed) => hooks.invalidate_inode(file, changed),

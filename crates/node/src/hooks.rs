@@ -24,7 +24,7 @@ pub trait Hooks: Send + Sync + 'static {
     /// Somebody else is to look at directories, or to change them. What programs closed in these is to be put into the log; if
     /// `expire`, the kernel is to ask for all names again. Answers whether [`crate::Volume::given_back`] will be called when
     /// that is done; if not, there was nothing to do.
-    fn give_back(&self, serial: u64, directories: &[FileId], expire: bool) -> bool {
+    fn give_back(&self, serial: wayfs_proto::RecallId, directories: &[FileId], expire: bool) -> bool {
         let _ = (serial, directories, expire);
         false
     }

@@ -315,7 +315,7 @@ impl Volume {
     }
 
     /// What [`crate::Hooks::give_back`] asked for is done.
-    pub fn given_back(&self, serial: u64) {
+    pub fn given_back(&self, serial: wayfs_proto::RecallId) {
         self.step_sending(Input::GivenBack { serial });
     }
 

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use wayfs_types::request::{Outcome, Request, RequestId};
 use wayfs_types::{Content, FileId, Life, Name, NodeId, OriginId, RecordId, Ticket, Time, Top, VolumeId};
+use wayfs_wire::RecallId;
 use wayfs_wire::{Room, ServerRoom};
 
 /// A session with a neighbour. The driver picks a fresh number for every
@@ -305,7 +306,7 @@ pub enum Input {
     /// Client: what [`Output::GiveBack`] asked for is done.
     GivenBack {
         /// Its number.
-        serial: u64,
+        serial: RecallId,
     },
     /// Contents went over a session, either way, since this was last said. The other side is there, however long its messages
     /// wait in a line that contents fill; what it vouched for is not vouched for any longer. Said before [`Input::Tick`]; optional:
@@ -469,7 +470,7 @@ pub enum Output {
     /// log, and what the kernel keeps out of force; then say [`Input::GivenBack`]. Changes go on meanwhile.
     GiveBack {
         /// Its number.
-        serial: u64,
+        serial: RecallId,
         /// The directories that this client has alone; it may be none.
         files: Vec<FileId>,
         /// Whether the kernel is to ask for all names again.

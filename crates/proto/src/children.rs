@@ -44,6 +44,8 @@ use std::sync::Arc;
 use wayfs_types::{
     FileId, Image, Key, Life, MetaStore, OriginId, Quota, RecordId, Seal, StorageError, Ticket, Time, WallTime,
 };
+use wayfs_wire::DelegationId;
+use wayfs_wire::FrameSerial;
 use wayfs_wire::{AskId, Down, LockVerdict, Mark, Message, Question, ServerRoom};
 
 /// Most watches of one child.
@@ -85,9 +87,9 @@ pub(crate) struct Child {
     unknown: bool,
     outbox: VecDeque<HeldMessage>,
     /// Serial of the last images or answer sent.
-    serial: u64,
+    serial: FrameSerial,
     /// Sent and not yet received: serial, and the first change in it.
-    unreceived: VecDeque<(u64, u64)>,
+    unreceived: VecDeque<(FrameSerial, u64)>,
     /// Since when something waits to be received.
     unreceived_since: Time,
     /// Everything up to this change was looked through for it.
@@ -168,7 +170,7 @@ impl Child {
             heard,
             unknown: false,
             outbox: VecDeque::new(),
-            serial: 0,
+            serial: FrameSerial::default(),
             unreceived: VecDeque::new(),
             unreceived_since: heard,
             next: 0,
@@ -334,7 +336,7 @@ impl Children {
     }
 
     /// Tells a child that a file's locks are its to decide about, behind everything that changed before.
-    pub(crate) fn delegate(&mut self, origin: OriginId, ask: AskId, serial: u64, change: u64) {
+    pub(crate) fn delegate(&mut self, origin: OriginId, ask: AskId, serial: DelegationId, change: u64) {
         self.tell_behind(origin, Down::LockAnswer { ask, verdict: LockVerdict::Delegated { serial } }, change);
     }
 

@@ -62,4 +62,4 @@ pub use state::happenings::{Happening, What as Happened};
 pub use state::position::LogPosition;
 pub use upstream::ahead::AHEAD_MAX;
 pub use upstream::rights::Keeping;
-pub use wayfs_wire::{Full, QuotaRoom, Room, ServerRoom};
+pub use wayfs_wire::{Full, QuotaRoom, RecallId, Room, ServerRoom};

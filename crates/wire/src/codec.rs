@@ -80,7 +80,7 @@ pub fn image_len(image: &KeyImage) -> usize {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cut {
     /// Counts images and answers in this session.
-    pub serial: u64,
+    pub serial: crate::parts::FrameSerial,
     /// Everything of the child's interest up to here is told, once `more` is false.
     pub through: CommitNumber,
     /// More parts of this cut follow.

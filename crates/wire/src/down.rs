@@ -1,7 +1,8 @@
 //! What a parent says to its child.
 
 use crate::parts::{
-    Applied, AskId, HaveList, HeldVersion, KeyImage, LockVerdict, Mark, Omitted, ServerRoom, Stamp, Then, Verdict,
+    Applied, AskId, DelegationId, FrameSerial, HaveList, HeldVersion, KeyImage, LockVerdict, Mark, Omitted, RecallId,
+    ServerRoom, Stamp, Then, Verdict,
 };
 use serde::{Deserialize, Serialize};
 use wayfs_types::request::{LockFamily, LockOwner, LockRange, LockRequest};
@@ -31,7 +32,7 @@ pub enum Down {
     /// Newer images.
     Images {
         /// Counts images and answers in this session.
-        serial: u64,
+        serial: FrameSerial,
         /// Everything of the child's interest up to here is told, once `more` is false.
         through: CommitNumber,
         /// More parts of this cut follow.
@@ -44,7 +45,7 @@ pub enum Down {
     /// Answers a question; of the same cut as the images before it.
     Answer {
         /// Counts images and answers in this session.
-        serial: u64,
+        serial: FrameSerial,
         /// The question.
         ask: AskId,
         /// How it ended.
@@ -139,7 +140,7 @@ pub enum Down {
     /// Somebody else looks at these, or is to change them alone. Of none: others wait for what the child did before this session.
     GiveBack {
         /// Chosen by the parent, unique in the session.
-        serial: u64,
+        serial: RecallId,
         /// Directories.
         files: Vec<FileId>,
         /// What the child may do afterwards.
@@ -209,6 +210,6 @@ pub enum Down {
         /// Which kind of lock.
         family: LockFamily,
         /// As in [`LockVerdict::Delegated`].
-        serial: u64,
+        serial: DelegationId,
     },
 }

@@ -19,7 +19,8 @@ pub use codec::{
 pub use down::Down;
 pub use message::Message;
 pub use parts::{
-    Applied, AskId, AskedVersion, Full, HaveList, HeldVersion, KeyImage, LentVersion, LockVerdict, Mark, Omitted,
-    Question, QuotaRoom, Resume, Room, Sealed, SentRecord, ServerRoom, Span, Stamp, Then, Verdict,
+    Applied, AskId, AskedVersion, DelegationId, FrameSerial, Full, HaveList, HeldVersion, KeyImage, LentVersion,
+    LockVerdict, Mark, Omitted, Question, QuotaRoom, RecallId, Resume, Room, Sealed, SentRecord, ServerRoom, Span,
+    Stamp, Then, Verdict,
 };
 pub use up::Up;

@@ -51,6 +51,42 @@ pub struct Resume {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct AskId(pub u64);
 
+/// Counts the images and answers that a child is told in one session; the first has 1.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct FrameSerial(pub u64);
+
+/// Names one call for rights within a session. 0: one that is not answered for.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct RecallId(pub u64);
+
+/// Names one delegation of a file's locks to a child. A later one has a greater number.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct DelegationId(pub u64);
+
+impl FrameSerial {
+    /// The next frame.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+}
+
+impl RecallId {
+    /// The next call.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+}
+
+impl DelegationId {
+    /// The next delegation.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+}
+
 /// A list of content versions.
 pub type HaveList = Vec<RecordId>;
 
@@ -225,7 +261,7 @@ pub enum LockVerdict {
     /// until it returns them.
     Delegated {
         /// Chosen by the parent, higher than any before.
-        serial: u64,
+        serial: DelegationId,
     },
 }
 

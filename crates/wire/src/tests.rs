@@ -1,9 +1,9 @@
 //! The codec against random, mutated and golden bytes.
 
 use crate::{
-    AskId, Cut, Down, FORMAT_VERSION, HeldVersion, KeyImage, LEN_MAX, LOCKS_TOLD_MAX, LentVersion, LockVerdict, Mark,
-    Message, Omitted, Question, Resume, SentRecord, Span, Stamp, Then, Up, Verdict, WireError, decode, encode,
-    encode_image, encode_images, image_len, record_len,
+    AskId, Cut, DelegationId, Down, FORMAT_VERSION, FrameSerial, HeldVersion, KeyImage, LEN_MAX, LOCKS_TOLD_MAX,
+    LentVersion, LockVerdict, Mark, Message, Omitted, Question, RecallId, Resume, SentRecord, Span, Stamp, Then, Up,
+    Verdict, WireError, decode, encode, encode_image, encode_images, image_len, record_len,
 };
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -187,7 +187,7 @@ fn left_out(images: &mut [KeyImage]) -> Vec<Omitted> {
 proptest! {
     #[test]
     fn images_in_bytes_make_the_message_that_images_make(
-        (serial, through, more) in (any::<u64>(), any::<u64>().prop_map(CommitNumber), any::<bool>()),
+        (serial, through, more) in (any::<u64>().prop_map(FrameSerial), any::<u64>().prop_map(CommitNumber), any::<bool>()),
         mut images in proptest::collection::vec(key_image(), 0..200),
         leaves_out in any::<bool>(),
     ) {
@@ -215,14 +215,16 @@ fn lock_message() -> impl Strategy<Value = Message> {
             let left = files.into_iter().map(|file| lock(file, 0, u64::MAX)).collect();
             Message::Up(Up::LockGiven { ask: AskId(ask), told, left })
         }),
-        (any::<u64>(), file(), proptest::collection::vec(any::<u64>(), 0..9)).prop_map(|(serial, file, starts)| {
-            let held = starts.into_iter().map(|start| lock(file, start, u64::MAX)).collect();
-            Message::Up(Up::ReturnLocks { file, family: LockFamily::Posix, serial, held })
-        }),
-        (any::<u64>(), file()).prop_map(|(serial, file)| {
+        (any::<u64>().prop_map(DelegationId), file(), proptest::collection::vec(any::<u64>(), 0..9)).prop_map(
+            |(serial, file, starts)| {
+                let held = starts.into_iter().map(|start| lock(file, start, u64::MAX)).collect();
+                Message::Up(Up::ReturnLocks { file, family: LockFamily::Posix, serial, held })
+            }
+        ),
+        (any::<u64>().prop_map(DelegationId), file()).prop_map(|(serial, file)| {
             Message::Down(Down::RecallLocks { file, family: LockFamily::Flock, serial })
         }),
-        (any::<u64>(), any::<u64>()).prop_map(|(ask, serial)| {
+        (any::<u64>(), any::<u64>().prop_map(DelegationId)).prop_map(|(ask, serial)| {
             Message::Down(Down::LockAnswer { ask: AskId(ask), verdict: LockVerdict::Delegated { serial } })
         }),
     ]
@@ -231,12 +233,16 @@ fn lock_message() -> impl Strategy<Value = Message> {
 fn message() -> impl Strategy<Value = Message> {
     prop_oneof![
         proptest::collection::vec(sent(), 0..10).prop_map(|records| Message::Up(Up::Records { records })),
-        (any::<u64>(), any::<u64>(), any::<bool>(), proptest::collection::vec(key_image(), 0..10)).prop_map(
-            |(serial, through, more, mut images)| {
+        (
+            any::<u64>().prop_map(FrameSerial),
+            any::<u64>(),
+            any::<bool>(),
+            proptest::collection::vec(key_image(), 0..10)
+        )
+            .prop_map(|(serial, through, more, mut images)| {
                 let omitted = left_out(&mut images);
                 Message::Down(Down::Images { serial, through: CommitNumber(through), more, images, omitted })
-            }
-        ),
+            }),
         (
             any::<[u8; 16]>(),
             proptest::option::of((origin(), wall(), any::<u64>())),
@@ -278,7 +284,7 @@ fn message() -> impl Strategy<Value = Message> {
                 lent.map(|(version, file, content, to)| LentVersion { held: held(version, file, content), to });
             Message::Up(Up::Lent { versions: versions.collect() })
         }),
-        (any::<u64>(), proptest::collection::vec(file(), 0..9))
+        (any::<u64>().prop_map(RecallId), proptest::collection::vec(file(), 0..9))
             .prop_map(|(serial, files)| { Message::Down(Down::GiveBack { serial, files, then: Then::Ask }) }),
         (any::<u64>(), proptest::collection::vec(file(), 0..9))
             .prop_map(|(ask, files)| Message::Up(Up::Claim { ask: AskId(ask), files })),
@@ -383,7 +389,7 @@ fn bounds_are_held() {
     assert!(malformed(given(vec![lock(FileId::ROOT, 4, 5); LOCKS_TOLD_MAX + 1])));
     let image = Some(Image::Entry(Entry { file: FileId::ROOT, version: RecordId::GENESIS }));
     let told = |images: Vec<KeyImage>, omitted: Vec<Omitted>| {
-        Message::Down(Down::Images { serial: 1, through: CommitNumber(1), more: false, images, omitted })
+        Message::Down(Down::Images { serial: FrameSerial(1), through: CommitNumber(1), more: false, images, omitted })
     };
     assert!(malformed(told(vec![KeyImage { key: Key::Inode(FileId::ROOT), image: image.clone() }], Vec::new())));
     let entry = KeyImage { key: Key::Entry(FileId::ROOT, Name::new("a").unwrap()), image };
@@ -424,9 +430,12 @@ fn golden_vectors() {
     assert_eq!(hex(&Message::Up(Up::LockGiven { ask: AskId(2), told: true, left: Vec::new() })), "07001d020100");
     assert_eq!(hex(&Message::Down(Down::BringsLocks { client })), "07011705");
     let (file, family) = (FileId::ROOT, LockFamily::Flock);
-    assert_eq!(hex(&Message::Down(Down::RecallLocks { file, family, serial: 6 })), "070118010106");
-    assert_eq!(hex(&Message::Up(Up::ReturnLocks { file, family, serial: 6, held: Vec::new() })), "07001f01010600");
-    let answer = Down::LockAnswer { ask: AskId(2), verdict: LockVerdict::Delegated { serial: 6 } };
+    assert_eq!(hex(&Message::Down(Down::RecallLocks { file, family, serial: DelegationId(6) })), "070118010106");
+    assert_eq!(
+        hex(&Message::Up(Up::ReturnLocks { file, family, serial: DelegationId(6), held: Vec::new() })),
+        "07001f01010600"
+    );
+    let answer = Down::LockAnswer { ask: AskId(2), verdict: LockVerdict::Delegated { serial: DelegationId(6) } };
     assert_eq!(hex(&Message::Down(answer)), "070107020706");
     let image = KeyImage {
         key: Key::Entry(FileId::ROOT, Name::new("a").unwrap()),
@@ -434,7 +443,7 @@ fn golden_vectors() {
     };
     assert_eq!(image_len(&image), 8);
     let images = Down::Answer {
-        serial: 1,
+        serial: FrameSerial(1),
         ask: AskId(1),
         verdict: Verdict::Found,
         through: CommitNumber(9),
@@ -443,7 +452,7 @@ fn golden_vectors() {
     assert_eq!(hex(&Message::Down(images)), "07010201010009010101016101010101");
     let mut told = vec![KeyImage { key: Key::Entry(FileId::ROOT, Name::new("a").unwrap()), image: None }];
     let omitted = left_out(&mut told);
-    let images = Down::Images { serial: 1, through: CommitNumber(9), more: true, images: told, omitted };
+    let images = Down::Images { serial: FrameSerial(1), through: CommitNumber(9), more: true, images: told, omitted };
     assert_eq!(hex(&Message::Down(images)), "0701010109010101010161 0000".replace(' ', ""));
     let omitted = Omitted { index: 3, digest: Digest::from_bytes([0xab; 32]) };
     assert_eq!(data_encoding_hex(&postcard::to_allocvec(&omitted).unwrap()), format!("03{}", "ab".repeat(32)));

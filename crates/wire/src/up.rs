@@ -1,7 +1,8 @@
 //! What a child says to its parent.
 
 use crate::parts::{
-    Applied, AskId, AskedVersion, HaveList, HeldVersion, LentVersion, Question, Resume, Sealed, SentRecord, Span,
+    Applied, AskId, AskedVersion, DelegationId, FrameSerial, HaveList, HeldVersion, LentVersion, Question, RecallId,
+    Resume, Sealed, SentRecord, Span,
 };
 use serde::{Deserialize, Serialize};
 use wayfs_types::request::{LockFamily, LockOwner, LockRange, LockRequest};
@@ -49,7 +50,7 @@ pub enum Up {
     /// Images or an answer arrived and took effect.
     Received {
         /// The serial they carried; covers all before it.
-        serial: u64,
+        serial: FrameSerial,
     },
     /// A question.
     Ask {
@@ -170,7 +171,7 @@ pub enum Up {
     /// Answers `GiveBack`: all that was done under the rights, or before the session, came before.
     GivenBack {
         /// Its number.
-        serial: u64,
+        serial: RecallId,
     },
     /// Neither the child nor anybody below it has the contents of these versions: they were damaged, or are gone.
     Gone {
@@ -222,7 +223,7 @@ pub enum Up {
         /// Which kind of lock.
         family: LockFamily,
         /// As in [`LockVerdict::Delegated`].
-        serial: u64,
+        serial: DelegationId,
         /// What its programs have.
         held: Vec<LockRequest>,
     },

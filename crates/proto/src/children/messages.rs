@@ -5,6 +5,7 @@ use crate::api::{PeerId, Role};
 use crate::replica::{PeerRole, Replica, StepError};
 use std::collections::BTreeSet;
 use wayfs_types::{FileId, Life, MetaStore, OriginId, StorageError};
+use wayfs_wire::FrameSerial;
 use wayfs_wire::{Down, Message, Up};
 
 impl<S: MetaStore> Replica<S> {
@@ -197,7 +198,7 @@ impl<S: MetaStore> Replica<S> {
         self.outputs.push_back(crate::api::Output::Send { peer, bytes });
     }
 
-    fn handle_received(&mut self, peer: PeerId, origin: OriginId, serial: u64) -> Result<(), StepError> {
+    fn handle_received(&mut self, peer: PeerId, origin: OriginId, serial: FrameSerial) -> Result<(), StepError> {
         let Some(child) = self.children.by_origin.get_mut(&origin) else { return Ok(()) };
         if serial > child.serial {
             return Err(StepError::Peer(peer, "received what was not sent".to_owned()));

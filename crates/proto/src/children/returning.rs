@@ -14,6 +14,7 @@
 use crate::replica::Replica;
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_types::{FileId, MetaStore, OriginId, Time};
+use wayfs_wire::RecallId;
 use wayfs_wire::{Down, Then};
 
 /// Who is expected to say more of a session that is over, or to have said all. A client stands here while it is away for less than a
@@ -31,7 +32,7 @@ struct Former {
     /// When it was heard last, or started anew.
     since: Time,
     /// The question in its new session.
-    asked: Option<u64>,
+    asked: Option<RecallId>,
 }
 
 impl Returning {
@@ -76,7 +77,7 @@ impl<S: MetaStore> Replica<S> {
         if is_station || !(had_rights || self.locks.has_stale(child)) {
             return self.locks_child_started(child);
         }
-        let serial = self.children.rights.next_serial();
+        let serial = self.children.rights.next_recall();
         let now = self.now;
         let former = self.children.returning.by_child.entry(child);
         let former = former.or_insert_with(|| Former { alone: BTreeSet::new(), since: now, asked: None });
@@ -85,7 +86,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// A child has said all that it had done before its session began, if this answers the question.
-    pub(crate) fn end_return(&mut self, child: OriginId, serial: u64) {
+    pub(crate) fn end_return(&mut self, child: OriginId, serial: RecallId) {
         if self.children.returning.by_child.get(&child).is_some_and(|former| former.asked == Some(serial)) {
             self.children.returning.forget(child);
             self.locks_child_started(child);
@@ -96,7 +97,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn end_late_returns(&mut self) {
         let lease = self.config.lease;
         let late = |former: &Former| self.now >= former.since + lease;
-        let over: Vec<(OriginId, Option<u64>)> = self
+        let over: Vec<(OriginId, Option<RecallId>)> = self
             .children
             .returning
             .by_child

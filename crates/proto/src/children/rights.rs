@@ -10,6 +10,7 @@ use crate::children::interest::directories_of;
 use crate::replica::Replica;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wayfs_types::{FileId, MetaStore, OriginId, StorageError, Time};
+use wayfs_wire::RecallId;
 use wayfs_wire::{AskId, Down, Question, Then, Up};
 
 /// Claims of all children that wait. One more is granted at once: a child that claims so much has no use of the order.
@@ -21,8 +22,8 @@ pub(crate) struct ChildRights {
     alone: BTreeMap<FileId, OriginId>,
     claims: VecDeque<Claim>,
     /// What children were asked to give back, by child and number.
-    calls: BTreeMap<(OriginId, u64), Call>,
-    next_serial: u64,
+    calls: BTreeMap<(OriginId, RecallId), Call>,
+    last: RecallId,
     /// Children to whom something is to be said.
     pub(crate) posted: BTreeSet<OriginId>,
 }
@@ -44,7 +45,7 @@ struct Call {
 
 impl ChildRights {
     fn is_called(&self, child: OriginId, mut of: impl FnMut(&FileId) -> bool) -> bool {
-        let calls = self.calls.range((child, 0)..=(child, u64::MAX));
+        let calls = self.calls.range((child, RecallId(0))..=(child, RecallId(u64::MAX)));
         calls.into_iter().any(|(_, call)| call.files.iter().any(&mut of))
     }
 
@@ -63,9 +64,9 @@ impl ChildRights {
     }
 
     /// A number for a question.
-    pub(crate) fn next_serial(&mut self) -> u64 {
-        self.next_serial += 1;
-        self.next_serial
+    pub(crate) fn next_recall(&mut self) -> RecallId {
+        self.last = self.last.next();
+        self.last
     }
 
     /// A child looks at a directory no more.
@@ -75,7 +76,7 @@ impl ChildRights {
         }
     }
 
-    fn end_call(&mut self, child: OriginId, serial: u64) {
+    fn end_call(&mut self, child: OriginId, serial: RecallId) {
         for file in self.calls.remove(&(child, serial)).map(|call| call.files).unwrap_or_default() {
             self.leave(child, file);
         }
@@ -141,7 +142,7 @@ impl<S: MetaStore> Replica<S> {
         };
         let files: Vec<FileId> = files.iter().filter(|file| is_anothers(file) || is_claimed(file)).copied().collect();
         if !files.is_empty() {
-            self.post_rights(origin, Down::GiveBack { serial: 0, files, then: Then::Ask });
+            self.post_rights(origin, Down::GiveBack { serial: RecallId::default(), files, then: Then::Ask });
         }
     }
 
@@ -163,7 +164,7 @@ impl<S: MetaStore> Replica<S> {
         if !self.children.by_origin.get(&child).is_some_and(is_there) {
             return false;
         }
-        let serial = self.children.rights.next_serial();
+        let serial = self.children.rights.next_recall();
         self.children.rights.calls.insert((child, serial), Call { files: files.clone(), since: self.now });
         self.post_rights(child, Down::GiveBack { serial, files, then });
         true
@@ -227,7 +228,7 @@ impl<S: MetaStore> Replica<S> {
     fn end_late_calls(&mut self) {
         let lease = self.config.lease;
         let late = |call: &Call| self.now >= call.since + lease;
-        let over: Vec<(OriginId, u64)> =
+        let over: Vec<(OriginId, RecallId)> =
             self.children.rights.calls.iter().filter(|(_, call)| late(call)).map(|(key, _)| *key).collect();
         for (child, serial) in over {
             tracing::warn!(%child, "a client did not give back what it changes alone for a lease");

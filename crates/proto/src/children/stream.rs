@@ -138,7 +138,7 @@ impl<S: MetaStore> Replica<S> {
 
     fn send_images(&mut self, origin: OriginId, frame: ImageFrame, through: CommitNumber, more: bool) {
         let Some(child) = self.children.by_origin.get_mut(&origin) else { return };
-        child.serial += 1;
+        child.serial = child.serial.next();
         child.cut_is_open = more;
         if child.unreceived.is_empty() {
             child.unreceived_since = self.now;
@@ -376,7 +376,7 @@ impl<S: MetaStore> Replica<S> {
 
     fn send_answer(&mut self, origin: OriginId, ask: wayfs_wire::AskId, verdict: Verdict, images: Vec<KeyImage>) {
         let Some(child) = self.children.by_origin.get_mut(&origin) else { return };
-        child.serial += 1;
+        child.serial = child.serial.next();
         let serial = child.serial;
         let through = self.state.change();
         if child.unreceived.is_empty() {

@@ -33,6 +33,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use wayfs_types::request::{Answer, LockFamily, LockRequest, Outcome, RequestId};
 use wayfs_types::{FileId, FsError, MetaStore, OriginId, Time};
+use wayfs_wire::DelegationId;
 use wayfs_wire::{AskId, Down, LOCKS_TOLD_MAX, Up};
 
 /// Files of one client that it decides about.
@@ -48,12 +49,12 @@ pub(crate) struct LockDelegations {
     /// When it is looked at again which of them nobody uses.
     look_at: Option<Time>,
     /// The last that was returned: answers that were given before are of then.
-    returned: u64,
+    returned: DelegationId,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Row {
-    serial: u64,
+    serial: DelegationId,
     used: Time,
 }
 
@@ -63,7 +64,7 @@ impl LockDelegations {
         self.look_at
     }
 
-    fn begin(&mut self, key: (FileId, LockFamily), serial: u64, (now, unused): (Time, Duration)) {
+    fn begin(&mut self, key: (FileId, LockFamily), serial: DelegationId, (now, unused): (Time, Duration)) {
         if serial > self.returned {
             self.rows.insert(key, Row { serial, used: now });
             self.look_at = self.look_at.or(Some(now + unused));
@@ -168,7 +169,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// The parent's answer to a question: it is ours to decide.
-    pub(crate) fn handle_delegated(&mut self, of: LockAsk, serial: u64) {
+    pub(crate) fn handle_delegated(&mut self, of: LockAsk, serial: DelegationId) {
         let (LockAsk::Lock(_, request)
         | LockAsk::Cancelled(_, request)
         | LockAsk::Abandoned(request)
@@ -202,7 +203,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// The parent wants a file back.
-    pub(crate) fn handle_recalled(&mut self, file: FileId, family: LockFamily, serial: u64) {
+    pub(crate) fn handle_recalled(&mut self, file: FileId, family: LockFamily, serial: DelegationId) {
         // One that was returned meanwhile is under way.
         let row = self.delegations().and_then(|of| of.rows.get(&(file, family)));
         if row.is_some_and(|row| row.serial == serial) {

@@ -182,7 +182,11 @@ fn what_our_own_disk_does_not_have_counts_as_not_safe() {
     assert!(world.lookup(HOME, FileId::ROOT, "after").is_ok(), "it was sent ahead");
     assert_eq!(world.answer(client, wait), None, "the disk of the client has no room for it");
     assert_eq!(not_safe(&world, client).records, 1);
-    assert_eq!(world.hosts[client].replica.queue(crate::LogPosition::START, 10).unwrap().len(), 1, "the queue shows it");
+    assert_eq!(
+        world.hosts[client].replica.queue(crate::LogPosition::START, 10).unwrap().len(),
+        1,
+        "the queue shows it"
+    );
     world.hosts[client].hold_syncs = false;
     world.pass(Duration::from_secs(3));
     assert!(world.answers_ok(client, wait));

@@ -88,7 +88,7 @@ fn lies_are_refused_and_have_no_effect() {
         let home = OriginId::new(1).unwrap();
         vec![hello(7), Up::Records { records: vec![record(home, 1, create("bad"))] }]
     }));
-    assert!(is_refused(|_, _| vec![hello(7), Up::Received { serial: 77 }]));
+    assert!(is_refused(|_, _| vec![hello(7), Up::Received { serial: wayfs_wire::FrameSerial(77) }]));
     assert!(is_refused(|_, _| vec![hello(7), hello(7)]));
     assert!(is_refused(|_, _| vec![hello(7), Up::Start, Up::Start]));
     assert!(is_refused(|_, other| vec![hello(7), Up::Want { origin: other, through: 1 }]));
@@ -246,7 +246,13 @@ fn is_parent_refused(images: Vec<(FileId, Inode)>) -> bool {
             ends: Vec::new(),
             went_back: false,
         },
-        Down::Images { serial: 1, through: current, more: false, images: key_images.collect(), omitted: Vec::new() },
+        Down::Images {
+            serial: wayfs_wire::FrameSerial(1),
+            through: current,
+            more: false,
+            images: key_images.collect(),
+            omitted: Vec::new(),
+        },
     ];
     for down in says {
         replica.handle(now, wall, Input::Message { peer: LIAR, bytes: encode(&Message::Down(down)) });

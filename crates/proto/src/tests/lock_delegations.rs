@@ -323,11 +323,12 @@ fn a_recall_that_crossed_a_return_ends_nothing() {
     pair.world.pass(Duration::from_secs(11));
     assert_eq!(pair.lock(pair.ann, pair.whole(9)), Ok(Answer::Done));
     let (file, family) = (pair.file, LockFamily::Posix);
-    let bytes = encode(&Message::Down(Down::RecallLocks { file, family, serial: 1 }));
+    let bytes = encode(&Message::Down(Down::RecallLocks { file, family, serial: wayfs_wire::DelegationId(1) }));
     pair.world.input(pair.ann, Input::Message { peer: pair.line, bytes });
     pair.world.settle();
     assert_eq!(pair.delegated(pair.ann), 1);
-    let bytes = encode(&Message::Up(Up::ReturnLocks { file, family, serial: 1, held: Vec::new() }));
+    let bytes =
+        encode(&Message::Up(Up::ReturnLocks { file, family, serial: wayfs_wire::DelegationId(1), held: Vec::new() }));
     pair.world.input(HOME, Input::Message { peer: pair.line, bytes });
     pair.world.settle();
     assert_eq!(pair.lock(pair.bob, pair.whole(1)), Err(FsError::Locked), "ann has her lock still");
@@ -341,8 +342,11 @@ fn a_parent_that_says_what_it_likes_takes_no_lock() {
     assert_eq!(pair.lock(pair.ann, pair.whole(9)), Ok(Answer::Done));
     let (file, family) = (pair.file, LockFamily::Posix);
     for said in [
-        Down::RecallLocks { file, family, serial: 7 },
-        Down::LockAnswer { ask: wayfs_wire::AskId(99), verdict: LockVerdict::Delegated { serial: 3 } },
+        Down::RecallLocks { file, family, serial: wayfs_wire::DelegationId(7) },
+        Down::LockAnswer {
+            ask: wayfs_wire::AskId(99),
+            verdict: LockVerdict::Delegated { serial: wayfs_wire::DelegationId(3) },
+        },
     ] {
         let bytes = encode(&Message::Down(said));
         pair.world.input(pair.ann, Input::Message { peer: pair.line, bytes });
@@ -358,7 +362,7 @@ fn a_parent_that_says_what_it_likes_takes_no_lock() {
 fn locks_of_other_files_are_not_returned_with_one() {
     let (file, family) = (FileId::ROOT, LockFamily::Posix);
     let held = vec![LockRequest { family: LockFamily::Flock, ..Pair::new().whole(3) }];
-    let bytes = encode(&Message::Up(Up::ReturnLocks { file, family, serial: 1, held }));
+    let bytes = encode(&Message::Up(Up::ReturnLocks { file, family, serial: wayfs_wire::DelegationId(1), held }));
     assert!(decode(&bytes).is_err());
 }
 
@@ -412,7 +416,7 @@ fn an_answer_from_before_a_return_delegates_nothing() {
     pair.world.step_up(pair.line, 2);
     // The first answer alone, to whichever question that was.
     let answered = (0..50).map(wayfs_wire::AskId).any(|ask| {
-        let said = Down::LockAnswer { ask, verdict: LockVerdict::Delegated { serial: 1 } };
+        let said = Down::LockAnswer { ask, verdict: LockVerdict::Delegated { serial: wayfs_wire::DelegationId(1) } };
         pair.world.input(pair.ann, Input::Message { peer: pair.line, bytes: encode(&Message::Down(said)) });
         pair.world.answer(pair.ann, first) == Some(Ok(Answer::Done))
     });
@@ -435,7 +439,7 @@ fn who_tests_for_a_lock_is_answered_whatever_the_parent_says() {
     pair.world.stall(pair.line, true);
     let tests = pair.world.request(pair.ann, Request::TestLock(pair.whole(9)));
     for ask in (0..50).map(wayfs_wire::AskId) {
-        let said = Down::LockAnswer { ask, verdict: LockVerdict::Delegated { serial: 1 } };
+        let said = Down::LockAnswer { ask, verdict: LockVerdict::Delegated { serial: wayfs_wire::DelegationId(1) } };
         pair.world.input(pair.ann, Input::Message { peer: pair.line, bytes: encode(&Message::Down(said)) });
     }
     assert_eq!(pair.world.answer(pair.ann, tests), Some(Ok(Answer::Lock(None))));

@@ -115,7 +115,7 @@ fn what_is_written_again_by_another_name_may_come_back_without_its_contents() {
     Arc::make_mut(&mut inode).content = Content::EMPTY;
     let told = |serial, pair, omitted| {
         let through = CommitNumber(1000 + serial);
-        Down::Images { serial, through, more: false, images: vec![pair], omitted }
+        Down::Images { serial: wayfs_wire::FrameSerial(serial), through, more: false, images: vec![pair], omitted }
     };
     let parted = Origin { chain: confirmed.chain.then(b"another"), ..Origin::clone(&confirmed) };
     let other = KeyImage { key: Key::Origin(origin), image: Some(Image::Origin(parted.into())) };
@@ -140,7 +140,8 @@ fn a_parent_that_leaves_out_what_is_not_here_is_left() {
     Arc::make_mut(&mut inode).content = Content::EMPTY;
     let images = vec![KeyImage { key: Key::Inode(file), image: Some(Image::Inode(inode)) }];
     let omitted = vec![Omitted { index: 0, digest: Digest::of("a".repeat(4000).as_bytes()) }];
-    let told = Down::Images { serial: 99, through: CommitNumber(99), more: false, images, omitted };
+    let told =
+        Down::Images { serial: wayfs_wire::FrameSerial(99), through: CommitNumber(99), more: false, images, omitted };
     world.input(client, Input::Message { peer, bytes: encode(&Message::Down(told)) });
     let left = |event: &Output| matches!(event, Output::Disconnect { reason, .. } if reason.contains("left out"));
     assert!(

@@ -395,7 +395,7 @@ fn what_comes_back_with_a_store_is_seen_by_the_next_look() {
     assert_eq!(inode.version, record);
 }
 
-fn called(world: &mut World, client: usize) -> Option<(u64, Vec<FileId>, bool)> {
+fn called(world: &mut World, client: usize) -> Option<(crate::RecallId, Vec<FileId>, bool)> {
     let events = std::mem::take(&mut world.hosts[client].events);
     events.into_iter().find_map(|output| match output {
         Output::GiveBack { serial, files, expire } => Some((serial, files, expire)),

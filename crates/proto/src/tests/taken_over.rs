@@ -282,7 +282,13 @@ fn a_station_names_no_contents_before_it_knows_what_the_home_forgot() {
     let (applied, ends) = (Vec::new(), Vec::new());
     let welcome = Down::Welcome { stamp, current, resume: false, applied, ends, went_back: true };
     assert_eq!(said(down(welcome)), [], "it does not know yet what was forgotten");
-    let whole = Down::Images { serial: 1, through: current, more: false, images: Vec::new(), omitted: Vec::new() };
+    let whole = Down::Images {
+        serial: wayfs_wire::FrameSerial(1),
+        through: current,
+        more: false,
+        images: Vec::new(),
+        omitted: Vec::new(),
+    };
     let named = said(down(whole));
     assert!(!named.is_empty() && !named.contains(&version), "by its new name only: {named:?}");
 }

@@ -10,6 +10,7 @@ use crate::upstream::UplinkState;
 use crate::upstream::needs::QUESTIONS_MAX;
 use std::collections::BTreeSet;
 use wayfs_types::{CommitNumber, FileId, Image, Key, MetaStore, Name, StorageError};
+use wayfs_wire::FrameSerial;
 use wayfs_wire::{AskId, KeyImage, Question, Resume, Up, Verdict};
 
 /// Where nobody changed anything alone when the parent answered: in what was asked for and, of a file, where it stands; and in
@@ -31,7 +32,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn handle_answer(
         &mut self,
         peer: PeerId,
-        serial: u64,
+        serial: FrameSerial,
         (ask, verdict): (AskId, Verdict),
         through: CommitNumber,
         images: Vec<KeyImage>,

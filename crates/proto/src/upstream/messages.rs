@@ -6,6 +6,7 @@ use crate::replica::{Replica, StepError};
 use crate::state::tables::table;
 use std::collections::BTreeSet;
 use wayfs_types::{CommitNumber, Image, Key, MetaStore, OriginId, StorageError};
+use wayfs_wire::FrameSerial;
 use wayfs_wire::{Down, KeyImage, Mark, Resume, Up};
 
 impl<S: MetaStore> Replica<S> {
@@ -114,7 +115,7 @@ impl<S: MetaStore> Replica<S> {
     fn handle_images(
         &mut self,
         peer: PeerId,
-        serial: u64,
+        serial: FrameSerial,
         through: CommitNumber,
         more: bool,
         images: Vec<KeyImage>,

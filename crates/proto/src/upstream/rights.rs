@@ -34,6 +34,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use wayfs_types::request::Change;
 use wayfs_types::{FileId, Inode, MetaStore, Name, StorageError, Time};
+use wayfs_wire::RecallId;
 use wayfs_wire::{AskId, CLAIM_MAX, Down, Then, Up, Verdict};
 
 /// Claims for one request before it goes on without the right.
@@ -63,7 +64,7 @@ pub(crate) struct OwnRights {
     kept: BTreeSet<FileId>,
     claims: BTreeMap<AskId, Vec<FileId>>,
     /// What is being given back, by its number.
-    given: BTreeMap<u64, (Vec<FileId>, Then)>,
+    given: BTreeMap<RecallId, (Vec<FileId>, Then)>,
     /// The shortest way to the parent and back that was seen.
     rtt_min: Option<Duration>,
 }
@@ -257,7 +258,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// The parent wants rights back. What was closed under them goes into the log first, by the driver's doing; where we
     /// looked with others there is nothing, and to wait for what is to be changed there would be to wait for whom we keep waiting.
-    fn handle_give_back(&mut self, serial: u64, files: Vec<FileId>, then: Then) {
+    fn handle_give_back(&mut self, serial: RecallId, files: Vec<FileId>, then: Then) {
         // Where we go on looking, the kernel keeps what it has: we are called before anybody changes it.
         let is_left = |file: &FileId| then == Then::Ask || self.watches.since(*file).is_none();
         let is_kept = |file: &FileId| self.may_keep(*file) || self.kept_before(*file);
@@ -285,7 +286,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// What was closed under the rights is in the log: they end when all of it was sent.
-    pub(crate) fn handle_given_back(&mut self, serial: u64) {
+    pub(crate) fn handle_given_back(&mut self, serial: RecallId) {
         let Some(upstream) = self.uplink.session.as_mut() else { return };
         let Some((files, then)) = upstream.rights.given.remove(&serial) else { return };
         // Of nothing: the parent waits for what we did before the session began.

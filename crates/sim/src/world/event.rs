@@ -100,7 +100,7 @@ pub(crate) enum Event {
     GivenBack {
         host: usize,
         life: u32,
-        serial: u64,
+        serial: wayfs_proto::RecallId,
     },
     /// A client does something.
     Work {

@@ -8,13 +8,14 @@ use super::{Asker, Held, Holder, LockTable, TableKey, Waiter, Wish, excludes, fa
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_types::request::{LockFamily, LockKind, LockRange, LockRequest};
 use wayfs_types::{FileId, OriginId, Time};
+use wayfs_wire::DelegationId;
 
 /// All that is delegated.
 #[derive(Debug, Default)]
 pub(super) struct Delegations {
     rows: BTreeMap<TableKey, Delegation>,
     counts: BTreeMap<OriginId, usize>,
-    last_serial: u64,
+    last: DelegationId,
     /// When those that were asked to return a file are not waited for any more.
     asked: BTreeSet<(Time, TableKey)>,
     /// Files that were returned since it was looked for those who wait for each other there.
@@ -25,7 +26,7 @@ pub(super) struct Delegations {
 #[derive(Debug, Clone, Copy)]
 struct Delegation {
     child: OriginId,
-    serial: u64,
+    serial: DelegationId,
     recalled: Recalled,
 }
 
@@ -45,7 +46,7 @@ pub(crate) struct Recall {
     pub(crate) child: OriginId,
     pub(crate) file: FileId,
     pub(crate) family: LockFamily,
-    pub(crate) serial: u64,
+    pub(crate) serial: DelegationId,
 }
 
 impl Delegations {
@@ -87,7 +88,7 @@ impl Delegations {
 impl LockTable {
     /// Has a child decide about a file's locks if nobody else has one or waits for one there, and it has fewer than so many files.
     /// Answers the serial of what is delegated, also if it was before.
-    pub(crate) fn delegate(&mut self, child: OriginId, request: &LockRequest, most: usize) -> Option<u64> {
+    pub(crate) fn delegate(&mut self, child: OriginId, request: &LockRequest, most: usize) -> Option<DelegationId> {
         let key = (request.file, family_number(request.family));
         if let Some(row) = self.delegations.rows.get(&key) {
             return (row.child == child && row.recalled == Recalled::No).then_some(row.serial);
@@ -99,8 +100,8 @@ impl LockTable {
         let holder = Holder { origin: child, owner: ANY_OWNER };
         self.files.entry(key).or_default().grant(holder, LockRange::WHOLE, LockKind::Write, 0);
         *self.counts.entry(child).or_insert(0) += 1;
-        self.delegations.last_serial += 1;
-        let serial = self.delegations.last_serial;
+        self.delegations.last = self.delegations.last.next();
+        let serial = self.delegations.last;
         self.delegations.rows.insert(key, Delegation { child, serial, recalled: Recalled::No });
         *self.delegations.counts.entry(child).or_insert(0) += 1;
         Some(serial)
