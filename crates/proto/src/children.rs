@@ -41,6 +41,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use wayfs_types::CommitNumber;
 use wayfs_types::{
     FileId, Image, Key, Life, MetaStore, OriginId, Quota, RecordId, Seal, StorageError, Ticket, Time, WallTime,
 };
@@ -89,15 +90,15 @@ pub(crate) struct Child {
     /// Serial of the last images or answer sent.
     serial: FrameSerial,
     /// Sent and not yet received: serial, and the first change in it.
-    unreceived: VecDeque<(FrameSerial, u64)>,
+    unreceived: VecDeque<(FrameSerial, CommitNumber)>,
     /// Since when something waits to be received.
     unreceived_since: Time,
     /// Everything up to this change was looked through for it.
-    next: u64,
+    next: CommitNumber,
     /// What the station has for certain.
-    cursor: u64,
+    cursor: CommitNumber,
     /// Changed keys to be sent, by number of change.
-    pending: BTreeMap<u64, Key>,
+    pending: BTreeMap<CommitNumber, Key>,
     /// Keys of the first cut that no scan would find.
     extra: BTreeSet<Key>,
     started: bool,
@@ -116,7 +117,7 @@ pub(crate) struct Child {
     /// Among these is that locks are lost: no answer to a ping may overtake that, since the child would think that they are kept.
     tells_of_loss: bool,
     /// Locks granted, each after a change of ours: told when it was told all that was done before.
-    grants: Vec<(Down, u64)>,
+    grants: Vec<(Down, CommitNumber)>,
     /// What is said about rights, in order; a grant is told as one of a lock is.
     rights_mail: VecDeque<Down>,
     /// It claimed in this session what it had before.
@@ -173,8 +174,8 @@ impl Child {
             serial: FrameSerial::default(),
             unreceived: VecDeque::new(),
             unreceived_since: heard,
-            next: 0,
-            cursor: 0,
+            next: CommitNumber::ZERO,
+            cursor: CommitNumber::ZERO,
             pending: BTreeMap::new(),
             part: None,
             quota: Quota::NONE,
@@ -210,21 +211,21 @@ impl Child {
     }
 
     /// Up to which change nothing that this child trusts is out of date at it.
-    pub(crate) fn clear_through(&self) -> u64 {
+    pub(crate) fn clear_through(&self) -> CommitNumber {
         match self.state {
             ChildState::Live | ChildState::Detached if !self.is_station => {
                 if self.unknown {
-                    return 0;
+                    return CommitNumber::ZERO;
                 }
                 let sent = self.unreceived.front().map(|(_, first)| *first);
                 let unsent = self.pending.keys().next().copied();
-                [sent, unsent].into_iter().flatten().min().map_or(u64::MAX, |first| first.saturating_sub(1))
+                [sent, unsent].into_iter().flatten().min().map_or(CommitNumber::MAX, CommitNumber::before)
             }
             ChildState::Live
             | ChildState::Detached
             | ChildState::Greeting
             | ChildState::Ready
-            | ChildState::Scanning => u64::MAX,
+            | ChildState::Scanning => CommitNumber::MAX,
         }
     }
 }
@@ -233,7 +234,7 @@ impl Child {
 #[derive(Debug, Serialize, Deserialize)]
 struct ChildRow {
     is_station: bool,
-    cursor: u64,
+    cursor: CommitNumber,
 }
 
 /// All children.
@@ -248,13 +249,13 @@ pub(crate) struct Children {
     /// Children for which there may be something to do.
     busy: BTreeSet<OriginId>,
     /// Records whose writers wait for the callbacks of others: sequence, and change.
-    blocked: BTreeMap<OriginId, VecDeque<(u64, u64)>>,
+    blocked: BTreeMap<OriginId, VecDeque<(u64, CommitNumber)>>,
     /// Children with something in the outbox.
     gated: BTreeSet<OriginId>,
     /// Children with questions that wait for us to catch up.
     waiting: BTreeSet<OriginId>,
     /// How far stations that are away have come: tombstones are kept for them.
-    station_cursors: BTreeMap<OriginId, u64>,
+    station_cursors: BTreeMap<OriginId, CommitNumber>,
     next_check: Option<Time>,
     /// Lives of the children's stores that had sessions here.
     lives: BTreeMap<OriginId, ChildLives>,
@@ -331,17 +332,17 @@ impl Children {
     }
 
     /// Tells a child that a lock is its, behind everything that changed before.
-    pub(crate) fn grant(&mut self, origin: OriginId, ask: AskId, change: u64) {
+    pub(crate) fn grant(&mut self, origin: OriginId, ask: AskId, change: CommitNumber) {
         self.tell_behind(origin, Down::LockAnswer { ask, verdict: LockVerdict::Granted }, change);
     }
 
     /// Tells a child that a file's locks are its to decide about, behind everything that changed before.
-    pub(crate) fn delegate(&mut self, origin: OriginId, ask: AskId, serial: DelegationId, change: u64) {
+    pub(crate) fn delegate(&mut self, origin: OriginId, ask: AskId, serial: DelegationId, change: CommitNumber) {
         self.tell_behind(origin, Down::LockAnswer { ask, verdict: LockVerdict::Delegated { serial } }, change);
     }
 
     /// Tells a child something about locks behind everything that changed before, in order.
-    pub(crate) fn tell_behind(&mut self, origin: OriginId, said: Down, change: u64) {
+    pub(crate) fn tell_behind(&mut self, origin: OriginId, said: Down, change: CommitNumber) {
         if let Some(child) = self.greeted(origin) {
             child.grants.push((said, change));
             self.busy.insert(origin);
@@ -350,7 +351,8 @@ impl Children {
 
     /// Whether a child is still to be told that a lock is its.
     pub(crate) fn is_granted(&self, origin: OriginId, ask: AskId) -> bool {
-        let is_its = |(said, _): &(Down, u64)| matches!(said, Down::LockAnswer { ask: granted, .. } if *granted == ask);
+        let is_its =
+            |(said, _): &(Down, CommitNumber)| matches!(said, Down::LockAnswer { ask: granted, .. } if *granted == ask);
         self.by_origin.get(&origin).is_some_and(|child| child.grants.iter().any(is_its))
     }
 
@@ -392,7 +394,7 @@ impl Children {
             return;
         }
         // The writer itself never blocks its own record, so two least values serve all.
-        let mut least: [(u64, Option<OriginId>); 2] = [(u64::MAX, None); 2];
+        let mut least: [(CommitNumber, Option<OriginId>); 2] = [(CommitNumber::MAX, None); 2];
         for (origin, child) in &self.by_origin {
             let clear = child.clear_through();
             if clear < least[0].0 {
@@ -441,7 +443,7 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
-    pub(crate) fn write_child_row(&mut self, origin: OriginId, is_station: bool, cursor: u64) {
+    pub(crate) fn write_child_row(&mut self, origin: OriginId, is_station: bool, cursor: CommitNumber) {
         self.state.put_row(origin_key(table::CHILD, origin), pack(&ChildRow { is_station, cursor }));
     }
 
@@ -478,7 +480,7 @@ impl<S: MetaStore> Replica<S> {
         self.note_holders_moved();
         self.contents.ask_again(origin);
         self.locks_child_returns(origin);
-        let cursor = self.children.station_cursors.get(&origin).copied().unwrap_or(0);
+        let cursor = self.children.station_cursors.get(&origin).copied().unwrap_or_default();
         self.write_child_row(origin, is_station, cursor);
         Ok(())
     }
@@ -513,7 +515,7 @@ impl<S: MetaStore> Replica<S> {
                         && child.asks.is_empty()
                         && child.state != ChildState::Greeting
                         && child.state != ChildState::Ready
-                        && child.next >= self.state.change().0)
+                        && child.next >= self.state.change())
             })
     }
 

@@ -32,6 +32,7 @@ use crate::state::overlay::Overlay;
 use crate::state::staged::Staged;
 use crate::state::totals::Totals;
 use crate::state::view_cache::ViewCache;
+use wayfs_types::CommitNumber;
 use wayfs_types::MetaStore;
 
 /// The store, and what this input did to it so far. No other part sees into it.
@@ -54,7 +55,7 @@ pub(crate) struct State<S> {
     replays: u64,
     /// There are no tombstones below this change. A look at those that went (or whose keys came back) costs
     /// a sorted store as much as a look at as many that are there.
-    tombstones_from: u64,
+    tombstones_from: CommitNumber,
 }
 
 impl<S: MetaStore> State<S> {
@@ -75,7 +76,7 @@ impl<S: MetaStore> State<S> {
             log: Log::default(),
             durable: Durable::default(),
             replays: 0,
-            tombstones_from: 0,
+            tombstones_from: CommitNumber::ZERO,
         })
     }
 }

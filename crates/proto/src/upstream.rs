@@ -43,6 +43,7 @@ use crate::upstream::rights::OwnRights;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
+use wayfs_types::CommitNumber;
 use wayfs_types::{FileId, Key, MetaStore, OriginId, RecordId, StorageError, Time};
 use wayfs_wire::{AskId, KeyImage, Mark, Message, Question, Stamp, Up};
 
@@ -87,7 +88,7 @@ pub(crate) struct Upstream {
     peer: PeerId,
     state: UplinkState,
     /// Our own change after which all that the parent vouched for came in this session.
-    since: u64,
+    since: CommitNumber,
     began: Time,
     heard: Time,
     /// Our cache may be trusted until then.
@@ -120,7 +121,7 @@ pub(crate) struct Upstream {
     /// Client: its question whether the home still has what it confirmed of ours.
     migration: Option<AskId>,
     /// Client: the parent was put back, or heard that the home was: what we knew before this change may be lost.
-    lost_before: Option<u64>,
+    lost_before: Option<CommitNumber>,
     /// Client: the parent has less than the home had of what we wrote under the origins that we had before.
     lacks_former: bool,
     /// Client: its question whether the parent has caught up since.
@@ -177,7 +178,7 @@ impl Uplink {
     }
 
     /// Our own change after which all that the parent vouched for came in this session.
-    pub(crate) fn since(&self) -> Option<u64> {
+    pub(crate) fn since(&self) -> Option<CommitNumber> {
         self.session.as_ref().map(|session| session.since)
     }
 
@@ -317,7 +318,7 @@ impl<S: MetaStore> Replica<S> {
         self.uplink.session = Some(Upstream {
             peer,
             state: UplinkState::Greeting,
-            since: self.state.change().0 + 1,
+            since: self.state.change().next(),
             began: self.now,
             heard: self.now,
             lease_until: self.now + lease,

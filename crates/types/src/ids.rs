@@ -177,10 +177,19 @@ impl CommitNumber {
     /// Before any change.
     pub const ZERO: Self = Self(0);
 
+    /// After every change.
+    pub const MAX: Self = Self(u64::MAX);
+
     /// The one after this.
     #[must_use]
     pub const fn next(self) -> Self {
-        Self(self.0 + 1)
+        Self(self.0.saturating_add(1))
+    }
+
+    /// The one before this.
+    #[must_use]
+    pub const fn before(self) -> Self {
+        Self(self.0.saturating_sub(1))
     }
 }
 

@@ -4,13 +4,14 @@ use crate::api::PeerId;
 use crate::children::{Child, ChildState, Children};
 use crate::histories::comparing::Told;
 use std::collections::BTreeMap;
+use wayfs_types::CommitNumber;
 use wayfs_types::{Life, OriginId, Quota, RecordId, Seal, WallTime};
 use wayfs_wire::ServerRoom;
 
 impl Child {
     /// The change from which on it still has to hear of what went. A client that was told that it may go on from
     /// where it left off counts on that until it has caught up; from then on each change is in its queue.
-    fn needs_tombstones_from(&self) -> Option<u64> {
+    fn needs_tombstones_from(&self) -> Option<CommitNumber> {
         match self.state {
             _ if self.is_station => Some(self.cursor),
             ChildState::Ready | ChildState::Scanning => Some(self.next),
@@ -93,10 +94,10 @@ impl Children {
         self.next_check = None;
     }
 
-    /// From which change on somebody still has to hear of what went; `u64::MAX`: nobody has.
-    pub(crate) fn need_tombstones_from(&self) -> u64 {
+    /// From which change on somebody still has to hear of what went; [`CommitNumber::MAX`]: nobody has.
+    pub(crate) fn need_tombstones_from(&self) -> CommitNumber {
         let live = self.by_origin.values().filter_map(Child::needs_tombstones_from);
-        self.station_cursors.values().copied().chain(live).min().unwrap_or(u64::MAX)
+        self.station_cursors.values().copied().chain(live).min().unwrap_or(CommitNumber::MAX)
     }
 
     /// Up to which of its records a child told us which contents it still holds; `None`: it is not known.

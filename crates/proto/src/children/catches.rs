@@ -5,6 +5,7 @@ use crate::api::Role;
 use crate::children::ChildState;
 use crate::replica::Replica;
 use std::collections::VecDeque;
+use wayfs_types::CommitNumber;
 use wayfs_types::{MetaStore, OriginId};
 use wayfs_wire::{AskId, Down};
 
@@ -18,14 +19,14 @@ pub(crate) enum Catch {
     /// The home's answer to our own question.
     Home(AskId),
     /// That it was told everything up to this change of ours.
-    Told(u64),
+    Told(CommitNumber),
 }
 
 impl<S: MetaStore> Replica<S> {
     /// A child wants to catch up. Answers whether it asks too much.
     pub(crate) fn handle_catch(&mut self, child: OriginId, ask: AskId) -> bool {
         let waits = match self.config.role {
-            Role::Home => Some(Catch::Told(self.state.change().0)),
+            Role::Home => Some(Catch::Told(self.state.change())),
             Role::Station if self.is_trusted() => self.ask_catch().map(Catch::Home),
             Role::Station | Role::Client => None,
         };
@@ -40,7 +41,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// The parent answered a question of ours: whoever waits for that is answered when it was told all that is here by now.
     pub(crate) fn note_caught(&mut self, ask: AskId, reached: bool) {
-        let change = self.state.change().0;
+        let change = self.state.change();
         let mut refused = Vec::new();
         for (origin, child) in &mut self.children.by_origin {
             for (theirs, waits) in &mut child.catches {
@@ -85,7 +86,7 @@ impl<S: MetaStore> Replica<S> {
         }
         let (next, is_station) = (child.next, child.is_station);
         let is_open = child.cut_is_open || (is_station && child.started) || !child.pending.is_empty();
-        let is_told = |change: u64| {
+        let is_told = |change: CommitNumber| {
             match child.state {
                 ChildState::Live => !is_open && next >= change,
                 ChildState::Scanning => !is_open && next >= change && is_station,

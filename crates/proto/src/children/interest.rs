@@ -113,7 +113,7 @@ impl<S: MetaStore> Replica<S> {
                 if child.is_station || child.unknown || !(listens || own) {
                     continue;
                 }
-                child.pending.insert(change.number.0, change.key.clone());
+                child.pending.insert(change.number, change.key.clone());
                 children.busy.insert(origin);
                 if !own {
                     affected.insert(origin);
@@ -131,7 +131,7 @@ impl<S: MetaStore> Replica<S> {
         }
         for record in taken {
             let queue = self.children.blocked.entry(record.origin()).or_default();
-            queue.push_back((record.sequence(), self.state.change().0));
+            queue.push_back((record.sequence(), self.state.change()));
         }
     }
 }

@@ -156,7 +156,7 @@ impl<S: MetaStore> Replica<S> {
         &mut self,
         frame: &mut ImageFrame,
         origin: OriginId,
-        number: u64,
+        number: CommitNumber,
         pair: KeyImage,
     ) -> Result<(), StorageError> {
         let part = self.children.by_origin.get(&origin).and_then(|child| child.part);
@@ -218,8 +218,8 @@ impl<S: MetaStore> Replica<S> {
             }
             let current = self.state.change();
             let Some(child) = self.children.by_origin.get_mut(&origin) else { return Ok(()) };
-            child.next = if reached { current.0 } else { at };
-            let through = CommitNumber(child.next);
+            child.next = if reached { current } else { at };
+            let through = child.next;
             if reached && is_station {
                 // `started` stays set until the first cut is complete, which is sent even if it is empty; so is the end
                 // of a cut whose last images filled a message.
@@ -245,7 +245,7 @@ impl<S: MetaStore> Replica<S> {
             let Some(child) = self.children.by_origin.get_mut(&origin) else { return Ok(false) };
             let Some(key) = child.extra.pop_first() else { return Ok(false) };
             let image = self.image_now(&key)?;
-            self.add_to(frame, origin, 0, KeyImage { key, image })?;
+            self.add_to(frame, origin, CommitNumber::ZERO, KeyImage { key, image })?;
         }
         Ok(true)
     }
@@ -253,7 +253,7 @@ impl<S: MetaStore> Replica<S> {
     fn add_scanned(
         &mut self,
         origin: OriginId,
-        (number, key): (u64, &Key),
+        (number, key): (CommitNumber, &Key),
         told: &mut Told,
         frame: &mut ImageFrame,
     ) -> Result<(), StorageError> {
@@ -287,11 +287,11 @@ impl<S: MetaStore> Replica<S> {
         let Some(child) = self.children.by_origin.get_mut(&origin) else { return Ok(()) };
         child.state = ChildState::Live;
         if child.pending.is_empty() {
-            let through = CommitNumber(child.next);
+            let through = child.next;
             self.send_images(origin, frame, through, false);
             return Ok(());
         }
-        let through = CommitNumber(child.next);
+        let through = child.next;
         if !frame.images.is_empty() {
             self.send_images(origin, frame, through, true);
         }
@@ -302,7 +302,7 @@ impl<S: MetaStore> Replica<S> {
     fn send_pending(&mut self, origin: OriginId, told: &mut Told) -> Result<(), StorageError> {
         let current = self.state.change();
         let Some(child) = self.children.by_origin.get_mut(&origin) else { return Ok(()) };
-        child.next = current.0;
+        child.next = current;
         if child.pending.is_empty() || child.unreceived.len() >= WINDOW {
             return Ok(());
         }
@@ -382,7 +382,7 @@ impl<S: MetaStore> Replica<S> {
         if child.unreceived.is_empty() {
             child.unreceived_since = self.now;
         }
-        child.unreceived.push_back((serial, through.0));
+        child.unreceived.push_back((serial, through));
         self.send_child(origin, Down::Answer { serial, ask, verdict, through, images });
     }
 

@@ -7,10 +7,12 @@
 
 use crate::children::echo_filter::EchoFilter;
 use crate::replica::Replica;
+use crate::state::tables::change_key;
 use crate::state::tables::{number_key, parse_change, table};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use wayfs_types::CommitNumber;
 use wayfs_types::{Key, MetaStore, StorageError};
 use wayfs_wire::{KeyImage, Omitted};
 
@@ -23,27 +25,27 @@ const STRETCHES_MAX: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Row {
     /// The change.
-    pub(crate) number: u64,
+    pub(crate) number: CommitNumber,
     pub(crate) pair: KeyImage,
     bytes: Bytes,
 }
 
 impl Row {
-    fn new(number: u64, pair: KeyImage) -> Self {
+    fn new(number: CommitNumber, pair: KeyImage) -> Self {
         let bytes = wayfs_wire::encode_image(&pair);
         Self { number, pair, bytes }
     }
 }
 
 /// Rows of the change index that follow each other.
-type Stretch = Arc<[(u64, Key)]>;
+type Stretch = Arc<[(CommitNumber, Key)]>;
 
 /// What was read for one child and is the same for the next.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
-    rows: BTreeMap<u64, Arc<Row>>,
+    rows: BTreeMap<CommitNumber, Arc<Row>>,
     /// By the change that they come after, and the most rows that were asked for.
-    stretches: BTreeMap<(u64, usize), Stretch>,
+    stretches: BTreeMap<(CommitNumber, usize), Stretch>,
 }
 
 /// Images on their way into one message.
@@ -54,12 +56,12 @@ pub(crate) struct ImageFrame {
     /// Bytes of the images.
     pub(crate) len: usize,
     /// The first change in it.
-    pub(crate) first: u64,
+    pub(crate) first: CommitNumber,
 }
 
 impl ImageFrame {
     /// Adds what is told to one child alone.
-    pub(crate) fn add(&mut self, number: u64, mut pair: KeyImage, echo_filter: &mut EchoFilter) {
+    pub(crate) fn add(&mut self, number: CommitNumber, mut pair: KeyImage, echo_filter: &mut EchoFilter) {
         let index = self.images.len() as u32;
         self.omitted.extend(echo_filter.omit(&mut pair).map(|digest| Omitted { index, digest }));
         self.push(number, wayfs_wire::encode_image(&pair));
@@ -73,7 +75,7 @@ impl ImageFrame {
         self.push(row.number, row.bytes.clone());
     }
 
-    fn push(&mut self, number: u64, bytes: Bytes) {
+    fn push(&mut self, number: CommitNumber, bytes: Bytes) {
         if self.images.is_empty() {
             self.first = number;
         }
@@ -84,12 +86,12 @@ impl ImageFrame {
 
 impl<S: MetaStore> Replica<S> {
     /// Rows of the change index after a change, `limit` at most.
-    pub(crate) fn stretch(&self, told: &mut Told, after: u64, limit: usize) -> Result<Stretch, StorageError> {
+    pub(crate) fn stretch(&self, told: &mut Told, after: CommitNumber, limit: usize) -> Result<Stretch, StorageError> {
         if let Some(stretch) = told.stretches.get(&(after, limit)) {
             return Ok(Arc::clone(stretch));
         }
         let until = number_key(table::CHANGE, u64::MAX);
-        let pairs = self.state.store().scan(&number_key(table::CHANGE, after + 1), &until, limit)?;
+        let pairs = self.state.store().scan(&change_key(table::CHANGE, after.next()), &until, limit)?;
         let stretch: Stretch = pairs.iter().map(parse_change).collect::<Result<_, StorageError>>()?;
         if told.stretches.len() < STRETCHES_MAX {
             told.stretches.insert((after, limit), Arc::clone(&stretch));
@@ -98,7 +100,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// What a key that a change touched is by now.
-    pub(crate) fn row(&self, told: &mut Told, number: u64, key: &Key) -> Result<Arc<Row>, StorageError> {
+    pub(crate) fn row(&self, told: &mut Told, number: CommitNumber, key: &Key) -> Result<Arc<Row>, StorageError> {
         if let Some(row) = told.rows.get(&number) {
             return Ok(Arc::clone(row));
         }

@@ -5,6 +5,7 @@ use crate::children::{ChildState, REFRESH_MAX};
 use crate::histories::lives::Cursor;
 use crate::replica::{Replica, StepError};
 use std::collections::BTreeSet;
+use wayfs_types::CommitNumber;
 use wayfs_types::{Admitted, FileId, Key, MetaStore, OriginId};
 use wayfs_wire::{Applied, Down, Resume};
 
@@ -67,8 +68,8 @@ impl<S: MetaStore> Replica<S> {
             child.came_from_another = !is_station && place == Some(Cursor::Foreign);
             // A client that begins anew asks for nothing of the past, but what its own records change from this
             // welcome on it is told: of what came before it asks by name, knowing how far we are.
-            let anew = if is_station { 0 } else { current.0 };
-            child.next = resume.map_or(anew, |resume| resume.cursor.0);
+            let anew = if is_station { CommitNumber::ZERO } else { current };
+            child.next = resume.map_or(anew, |resume| resume.cursor);
             child.cursor = child.next;
             let welcome = Down::Welcome { stamp, current, resume: resume.is_some(), applied, ends, went_back };
             child.notices.push(welcome);
@@ -82,7 +83,7 @@ impl<S: MetaStore> Replica<S> {
         if child.state != ChildState::Ready {
             return Err(StepError::Peer(peer, "started twice".to_owned()));
         }
-        if child.resumed && child.next < self.state.purged().0 {
+        if child.resumed && child.next < self.state.purged() {
             return Err(StepError::Peer(peer, "took too long to begin: what went meanwhile is forgotten".to_owned()));
         }
         let fresh_client = !child.is_station && !child.resumed;

@@ -19,8 +19,10 @@
 
 use crate::api::{Output, Role};
 use crate::replica::Replica;
+use crate::state::tables::change_key;
 use crate::state::tables::{number_key, pack, parse_change, table, unpack};
 use std::collections::BTreeMap;
+use wayfs_types::CommitNumber;
 use wayfs_types::{Content, FileId, Image, Inode, Key, MetaStore, RecordId, StorageError};
 use wayfs_wire::KeyImage;
 
@@ -37,9 +39,9 @@ const LAG_MAX: u64 = 4096;
 #[derive(Debug, Default)]
 pub(crate) struct Named {
     /// Up to this change nothing is left to look for.
-    through: u64,
+    through: CommitNumber,
     /// What the row says of that.
-    written: u64,
+    written: CommitNumber,
     /// Not all that came since was looked at.
     is_behind: bool,
     under_way: BTreeMap<RecordId, (FileId, Content)>,
@@ -65,7 +67,7 @@ impl Named {
 impl<S: MetaStore> Replica<S> {
     /// A restart forgot what was looked for last.
     pub(crate) fn read_named(&mut self) -> Result<(), StorageError> {
-        let through = self.state.store().get(LOOKED)?.map(|bytes| unpack::<u64>(&bytes)).transpose()?.unwrap_or(0);
+        let through = self.state.store().get(LOOKED)?.map(|bytes| unpack(&bytes)).transpose()?.unwrap_or_default();
         self.contents.named.written = through;
         self.contents.named.abandon();
         Ok(())
@@ -97,12 +99,12 @@ impl<S: MetaStore> Replica<S> {
         if self.contents.named.is_behind && self.contents.named.has_room() {
             self.look_at_page()?;
         }
-        let (named, change) = (&mut self.contents.named, self.state.change().0);
+        let (named, change) = (&mut self.contents.named, self.state.change());
         if named.is_behind || !named.under_way.is_empty() {
             return Ok(());
         }
         named.through = change;
-        if change >= named.written + LAG_MAX {
+        if change.0 >= named.written.0.saturating_add(LAG_MAX) {
             named.written = change;
             self.state.put_row(LOOKED.to_vec(), pack(&change));
         }
@@ -110,7 +112,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn look_at_page(&mut self) -> Result<(), StorageError> {
-        let from = number_key(table::CHANGE, self.contents.named.through + 1);
+        let from = change_key(table::CHANGE, self.contents.named.through.next());
         let pairs = self.state.store().scan(&from, &number_key(table::CHANGE, u64::MAX), PAGE)?;
         self.contents.named.is_behind = pairs.len() == PAGE;
         self.more_work |= self.contents.named.is_behind;

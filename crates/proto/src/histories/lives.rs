@@ -8,6 +8,7 @@
 use crate::api::Role;
 use crate::replica::Replica;
 use crate::state::tables::{pack, parse_number_key, table, unpack};
+use wayfs_types::CommitNumber;
 use wayfs_types::{Digest, Life, MetaStore, StorageError, Time};
 use wayfs_wire::{Resume, Stamp};
 
@@ -24,7 +25,7 @@ pub(crate) const BEGIN_ANEW: &str = "the home lost what it had told: begin anew"
 struct Opened {
     life: Life,
     /// Our newest change then.
-    at: u64,
+    at: CommitNumber,
 }
 
 /// The openings of our store, oldest first.
@@ -61,12 +62,12 @@ impl Lives {
     }
 
     /// What a cursor is, if our newest change is `current`.
-    fn place(&self, resume: &Resume, current: u64) -> Cursor {
+    fn place(&self, resume: &Resume, current: CommitNumber) -> Cursor {
         let Some(index) = self.opened.iter().position(|opened| opened.life == resume.stamp.life) else {
             return if self.is_cut { Cursor::Foreign } else { Cursor::Lost };
         };
         let end = self.opened.get(index + 1).map_or(current, |next| next.at);
-        if resume.cursor.0 <= end { Cursor::Ours } else { Cursor::Lost }
+        if resume.cursor <= end { Cursor::Ours } else { Cursor::Lost }
     }
 }
 
@@ -92,7 +93,7 @@ impl<S: MetaStore> Replica<S> {
             Ok(())
         })?;
         let number = rows.last().map_or(0, |(number, _)| number + 1);
-        let opened = Opened { life: self.config.life, at: self.state.change().0 };
+        let opened = Opened { life: self.config.life, at: self.state.change() };
         self.state.put_row(life_key(number), pack(&(opened.life, opened.at)));
         rows.push((number, opened));
         let excess = rows.len().saturating_sub(LIVES_MAX);
@@ -136,7 +137,7 @@ impl<S: MetaStore> Replica<S> {
         let mut bytes = self.config.life.0.to_be_bytes().to_vec();
         bytes.extend(self.state.change().0.to_be_bytes());
         let drawn = Digest::of(&bytes).as_bytes().iter().take(4).fold(0, |life, byte| life << 8 | u32::from(*byte));
-        let opened = Opened { life: Life(drawn.max(1)), at: self.state.change().0 };
+        let opened = Opened { life: Life(drawn.max(1)), at: self.state.change() };
         (0..=number).for_each(|old| self.state.delete_row(life_key(old)));
         // From the first row on, so that no life counts as forgotten: what is not known here is lost.
         self.state.put_row(life_key(0), pack(&(opened.life, opened.at)));
@@ -186,7 +187,7 @@ impl<S: MetaStore> Replica<S> {
         if stamp.life == Life::NONE || resume.stamp.life == Life::NONE {
             return if resume.cursor <= current { Cursor::Ours } else { Cursor::Foreign };
         }
-        self.histories.lives.place(resume, current.0)
+        self.histories.lives.place(resume, current)
     }
 }
 
@@ -197,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_cursor_beyond_the_end_of_its_life_is_of_a_lost_history() {
-        let opened = |life, at| Opened { life: Life(life), at };
+        let opened = |life, at| Opened { life: Life(life), at: CommitNumber(at) };
         let lives = Lives {
             opened: vec![opened(7, 0), opened(8, 10), opened(9, 20)],
             is_cut: false,
@@ -207,7 +208,7 @@ mod tests {
         };
         let cursor = |life, at| {
             let stamp = Stamp { origin: OriginId::GENESIS, born: WallTime::EPOCH, life: Life(life) };
-            lives.place(&Resume { stamp, cursor: CommitNumber(at) }, 30)
+            lives.place(&Resume { stamp, cursor: CommitNumber(at) }, CommitNumber(30))
         };
         assert_eq!(cursor(7, 10), Cursor::Ours);
         assert_eq!(cursor(7, 11), Cursor::Lost, "that life was longer than is known here");

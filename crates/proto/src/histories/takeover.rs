@@ -13,6 +13,7 @@ use crate::replica::Replica;
 use crate::state::log::Shadow;
 use crate::state::tables::{number_key, parse_image_key, table, unpack};
 use std::collections::BTreeSet;
+use wayfs_types::CommitNumber;
 use wayfs_types::{Key, MetaStore, Place, StorageError};
 use wayfs_wire::KeyImage;
 
@@ -41,8 +42,8 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// What had a shadow row is put back, and the cut does not name it. `number`: when the home vouched for it.
-    pub(crate) fn note_unnamed(&mut self, key: &Key, number: u64) {
-        if self.state.reset().is_some_and(|reset| number <= reset.0) {
+    pub(crate) fn note_unnamed(&mut self, key: &Key, number: CommitNumber) {
+        if self.state.reset().is_some_and(|reset| number <= reset) {
             self.histories.fork.unnamed.insert(key.clone());
         }
     }
@@ -72,7 +73,7 @@ impl<S: MetaStore> Replica<S> {
                 let Shadow { number, image } = unpack(&value)?;
                 // Its old row tells what tentative records made of it, not what the home said.
                 old.remove(&key);
-                let is_unnamed = unnamed.remove(&key) || number <= reset.0;
+                let is_unnamed = unnamed.remove(&key) || number <= reset;
                 if is_unnamed && image.is_some() {
                     shadowed.push(key);
                 }

@@ -94,7 +94,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn tell_child_verdict(&mut self, child: OriginId, ask: AskId, request: &LockRequest, verdict: Verdict) {
         let verdict = match verdict {
             Verdict::Granted => {
-                self.children.grant(child, ask, self.state.change().0);
+                self.children.grant(child, ask, self.state.change());
                 let granted = self.locks.table.wake_beside(request);
                 return self.tell_granted(granted);
             }

@@ -243,13 +243,13 @@ impl<S: MetaStore> Replica<S> {
             return false;
         }
         let Some(serial) = self.locks.table.delegate(child, request, most) else { return false };
-        self.children.delegate(child, ask, serial, self.state.change().0);
+        self.children.delegate(child, ask, serial, self.state.change());
         true
     }
 
     pub(crate) fn recall_locks(&mut self, recall: Recall) {
         let Recall { child, file, family, serial } = recall;
-        let change = self.state.change().0;
+        let change = self.state.change();
         self.children.tell_behind(child, Down::RecallLocks { file, family, serial }, change);
     }
 

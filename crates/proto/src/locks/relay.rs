@@ -120,7 +120,7 @@ impl<S: MetaStore> Replica<S> {
             && self.locks.table.has_kept(holder, &request)
             && self.locks.table.keep(Asker::Child(child, ask), holder, request) == Verdict::Granted
         {
-            return self.children.grant(child, ask, self.state.change().0);
+            return self.children.grant(child, ask, self.state.change());
         }
         if !self.uplink.is_up() {
             return self.wait_for_home(relayed, ask);
@@ -247,7 +247,7 @@ impl<S: MetaStore> Replica<S> {
                 self.locks.table.mirror(relayed.holder(), &request);
                 self.locks.relays.rows.insert(relayed.row());
                 self.locks.vouched.add(relayed.row());
-                self.children.grant(child, ask, self.state.change().0);
+                self.children.grant(child, ask, self.state.change());
             }
             (Wish::Take(ask) | Wish::Regain(ask) | Wish::Test(ask), verdict) => {
                 self.children.tell(child, Down::LockAnswer { ask, verdict });

@@ -249,7 +249,7 @@ impl<S: MetaStore> Replica<S> {
         for (asker, _) in granted {
             match asker {
                 Asker::Own(id) => self.end_request(id, Ok(Answer::Done)),
-                Asker::Child(origin, ask) => self.children.grant(origin, ask, self.state.change().0),
+                Asker::Child(origin, ask) => self.children.grant(origin, ask, self.state.change()),
             }
         }
     }

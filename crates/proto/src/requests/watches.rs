@@ -13,6 +13,7 @@ use crate::state::tables::{image_key, number_key, pack, parse_number_key, table,
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use wayfs_types::CommitNumber;
 use wayfs_types::{FileId, Image, Inode, Key, MetaStore, Name, StorageError};
 use wayfs_wire::Up;
 
@@ -23,7 +24,7 @@ const ABSENT_MAX: usize = 65_536;
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Row {
     /// Change of our own numbering at which it began; `None`: not in force.
-    since: Option<u64>,
+    since: Option<CommitNumber>,
     /// All entries of the directory were here once: good enough to list it offline.
     complete: bool,
     /// They are all here and were verified in this watch.
@@ -102,7 +103,7 @@ impl Watches {
     }
 
     /// Since when a file is watched, if it is.
-    pub(crate) fn since(&self, file: FileId) -> Option<u64> {
+    pub(crate) fn since(&self, file: FileId) -> Option<CommitNumber> {
         self.by_file.get(&file)?.row.since
     }
 
@@ -165,7 +166,7 @@ impl<S: MetaStore> Replica<S> {
         }
         let complete = self.watches.is_complete(file);
         // What this input puts gets a later number.
-        let since = Some(self.state.change().0 + 1);
+        let since = Some(self.state.change().next());
         self.write_watch(file, Row { since, complete, fresh: false });
         self.watches.absent.retain(|(directory, _)| *directory != file);
         if self.watches.by_use.len() > self.config.watches_max {
@@ -205,7 +206,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// A directory of our own making: nothing is in it that we do not know.
     pub(crate) fn watch_own_directory(&mut self, directory: FileId) {
-        let since = Some(self.state.change().0 + 1);
+        let since = Some(self.state.change().next());
         self.write_watch(directory, Row { since, complete: true, fresh: true });
         self.tell_parent(Up::Watch { files: vec![directory] });
         self.note_own_directory(directory);
@@ -257,7 +258,7 @@ impl<S: MetaStore> Replica<S> {
     /// Whether an inode as cached at a change is covered by a watch: of itself, or of a directory in which it
     /// still stands. (One that moved out of all that we watch while we were away is not told of again; but the
     /// entry that it left is.)
-    fn is_covered(&self, file: FileId, number: u64, inode: &Inode) -> Result<bool, StorageError> {
+    fn is_covered(&self, file: FileId, number: CommitNumber, inode: &Inode) -> Result<bool, StorageError> {
         let holds =
             |watched| !self.is_doubted(watched) && self.watches.since(watched).is_some_and(|since| number >= since);
         if !inode.is_directory() && seen_at(file, inode).any(|directory| self.is_doubted(directory)) {
@@ -286,7 +287,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn trusted_inode(&self, file: FileId) -> Result<Option<Arc<Inode>>, StorageError> {
         let Some(numbered) = self.row_of(&Key::Inode(file))? else { return Ok(None) };
         let Image::Inode(inode) = numbered.image else { return Ok(None) };
-        let trusted = self.config.role != Role::Client || self.is_covered(file, numbered.number.0, &inode)?;
+        let trusted = self.config.role != Role::Client || self.is_covered(file, numbered.number, &inode)?;
         Ok(trusted.then_some(inode))
     }
 
@@ -303,7 +304,7 @@ impl<S: MetaStore> Replica<S> {
         let Some(since) = self.watches.since(parent).filter(|_| !self.is_doubted(parent)) else { return Ok(None) };
         match cached {
             Some(numbered) => match numbered.image {
-                Image::Entry(entry) if numbered.number.0 >= since => Ok(Some(Some(entry.file))),
+                Image::Entry(entry) if numbered.number >= since => Ok(Some(Some(entry.file))),
                 _ => Ok(None),
             },
             None => {

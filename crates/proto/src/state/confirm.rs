@@ -24,6 +24,7 @@ use crate::state::tables::{image_key, pack, parse_image_key, table, unpack};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use wayfs_tree::View;
+use wayfs_types::CommitNumber;
 use wayfs_types::{FileId, Image, Inode, Key, MetaStore, OriginId, RecordId, StorageError};
 use wayfs_wire::KeyImage;
 
@@ -35,11 +36,11 @@ pub(crate) struct TouchedKey {
     /// What it confirms now.
     after: Option<Image>,
     /// When it vouched for that; `None`: with this cut; zero: never, it is our guess.
-    number: Option<u64>,
+    number: Option<CommitNumber>,
 }
 
 /// At this number nobody vouched for a key: it is asked for before it is trusted.
-const UNVOUCHED: u64 = 0;
+const UNVOUCHED: CommitNumber = CommitNumber::ZERO;
 
 /// A cut, sorted by what it meets.
 #[derive(Default)]
@@ -174,8 +175,8 @@ impl<S: MetaStore> Replica<S> {
     /// other side is `children/interest.rs`.
     fn is_told(&self, key: &Key, confirmed: &Shadow) -> bool {
         // Nobody vouched for what nobody knew of; the highest number stands for that.
-        let number = Some(confirmed.number).filter(|number| *number < u64::MAX);
-        let vouched = |since: Option<u64>| number.zip(since).is_some_and(|(number, since)| number >= since);
+        let number = Some(confirmed.number).filter(|number| *number < CommitNumber::MAX);
+        let vouched = |since: Option<CommitNumber>| number.zip(since).is_some_and(|(number, since)| number >= since);
         let watched = |file| vouched(self.watches.since(file));
         let seen_from = |image: &Option<Image>| match image {
             Some(Image::Inode(inode)) => crate::children::interest::directories_of(inode).any(watched),
@@ -289,7 +290,7 @@ impl<S: MetaStore> Replica<S> {
             if image.is_some() && self.state.counters.reset.is_some() {
                 // What is written again in the end of a takeover notes in the shadow row when the parent vouched for what it
                 // touches: now, also for what was not there before.
-                self.state.overlay.pin(key.clone(), self.state.counters.change.0 + 1);
+                self.state.overlay.pin(key.clone(), self.state.counters.change.next());
             }
             self.put_image(key, image)?;
         }
@@ -304,7 +305,7 @@ impl<S: MetaStore> Replica<S> {
                 continue;
             }
             if number.is_none() {
-                let number = self.state.counters.change.0 + 1;
+                let number = self.state.counters.change.next();
                 self.state
                     .overlay
                     .put_raw(image_key(table::SHADOW, &key), pack(&Shadow { number, image: after.clone() }));
@@ -366,7 +367,7 @@ impl<S: MetaStore> Replica<S> {
     /// Back to what the parent confirmed, then the rest of the log through the rules.
     pub(crate) fn rebuild(&mut self, mut cut: Cut) -> Result<(), StorageError> {
         self.guess_untold(&mut cut)?;
-        let mut confirmed: BTreeMap<Key, (Option<Image>, Option<u64>)> =
+        let mut confirmed: BTreeMap<Key, (Option<Image>, Option<CommitNumber>)> =
             cut.touched.into_iter().map(|touched| (touched.key, (touched.after, touched.number))).collect();
         let mut from = vec![table::SHADOW];
         loop {
@@ -376,7 +377,7 @@ impl<S: MetaStore> Replica<S> {
             from.push(0);
             for (key, value) in pairs {
                 let parsed = parse_image_key(&key)?;
-                let vouched = self.state.counters.change.0 + 1;
+                let vouched = self.state.counters.change.next();
                 let Shadow { number, image } = match confirmed.remove(&parsed) {
                     Some((image, number)) => Shadow { number: number.unwrap_or(vouched), image },
                     None => {
@@ -393,7 +394,7 @@ impl<S: MetaStore> Replica<S> {
                 self.put_image(parsed, image)?;
             }
         }
-        let vouched = self.state.counters.change.0 + 1;
+        let vouched = self.state.counters.change.next();
         for (key, image) in cut.direct {
             // A record that is replayed notes in the shadow row when the parent vouched for what it touches: now.
             if image.is_some() {

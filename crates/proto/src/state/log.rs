@@ -17,6 +17,7 @@ use crate::state::tables::{image_key, pack, parse_number_key, table, unpack};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wayfs_tree::{Effect, View};
+use wayfs_types::CommitNumber;
 use wayfs_types::{
     Chain, Digest, FileId, Image, Inode, Key, Life, MetaStore, Op, OriginId, Record, RecordId, Seal, StorageError,
     Ticket, WallTime,
@@ -52,7 +53,7 @@ impl LogEntry {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Shadow {
     /// Change of our own numbering at which the parent vouched for it (a client's trust rests on it).
-    pub(crate) number: u64,
+    pub(crate) number: CommitNumber,
     pub(crate) image: Option<Image>,
 }
 

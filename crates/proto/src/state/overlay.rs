@@ -36,7 +36,7 @@ pub(crate) struct Overlay {
     /// Keys that get a new number even if their image is the same: the parent has just vouched for them.
     renewed: BTreeSet<Key>,
     /// Keys of a client that come back from their shadow rows, with the number at which the parent vouched for them.
-    pinned: BTreeMap<Key, u64>,
+    pinned: BTreeMap<Key, CommitNumber>,
     /// While a record is applied: what it touched, with the image before.
     touched: Option<BTreeMap<Key, Option<Image>>>,
 }
@@ -68,7 +68,7 @@ impl Overlay {
         self.renewed.insert(key);
     }
 
-    pub(crate) fn pin(&mut self, key: Key, number: u64) {
+    pub(crate) fn pin(&mut self, key: Key, number: CommitNumber) {
         self.pinned.insert(key, number);
     }
 }
@@ -105,14 +105,14 @@ impl<S: MetaStore> Tx<'_, S> {
     /// The image of a key with the change that put it there; zero if it is of this input.
     pub(crate) fn numbered(&self, key: &Key) -> Result<Option<Numbered>, StorageError> {
         if let Some(slot) = self.overlay.slots.get(key) {
-            return Ok(slot.new.clone().map(|image| Numbered { number: CommitNumber(u64::MAX), image }));
+            return Ok(slot.new.clone().map(|image| Numbered { number: CommitNumber::MAX, image }));
         }
         self.views.look(self.store, key, |row| row.cloned())
     }
 
     /// Change at which the parent vouched for a key as it was before this input's own changes; a key of which
     /// nothing is known but that it is not there counts as vouched for now.
-    pub(crate) fn vouched_at(&self, key: &Key) -> Result<u64, StorageError> {
+    pub(crate) fn vouched_at(&self, key: &Key) -> Result<CommitNumber, StorageError> {
         if let Some(number) = self.overlay.pinned.get(key) {
             return Ok(*number);
         }
@@ -120,7 +120,7 @@ impl<S: MetaStore> Tx<'_, S> {
             Some(slot) => slot.old.as_ref().map(|old| old.number),
             None => self.views.look(self.store, key, |row| row.map(|row| row.number))?,
         };
-        Ok(old.map_or(u64::MAX, |number| number.0))
+        Ok(old.unwrap_or(CommitNumber::MAX))
     }
 
     /// Starts to note what is touched.
@@ -244,7 +244,7 @@ pub(crate) fn finish<S: MetaStore>(
     let Overlay { slots, raw, renewed, pinned, .. } = overlay;
     for (key, Slot { old, new }) in slots {
         let same = old.as_ref().map(|numbered| &numbered.image) == new.as_ref();
-        let repinned = pinned.get(&key).is_some_and(|number| old.as_ref().is_none_or(|old| old.number.0 != *number));
+        let repinned = pinned.get(&key).is_some_and(|number| old.as_ref().is_none_or(|old| old.number != *number));
         if same && !repinned && !renewed.contains(&key) {
             continue;
         }
@@ -252,7 +252,7 @@ pub(crate) fn finish<S: MetaStore>(
         let number = match (indexing, pinned.get(&key), &old) {
             (Indexing::ForChildren, ..) => done.last,
             (Indexing::Nothing, ..) if renewed.contains(&key) => done.last,
-            (Indexing::Nothing, Some(number), _) => CommitNumber(*number),
+            (Indexing::Nothing, Some(number), _) => *number,
             (Indexing::Nothing, None, Some(old)) => old.number,
             (Indexing::Nothing, None, None) => done.last,
         };
@@ -285,23 +285,23 @@ fn write_view<S: MetaStore>(
     let gone_key = image_key(table::GONE, key);
     if indexing == Indexing::ForChildren {
         let before = match old {
-            Some(old) => Some(old.number.0),
-            None => store.get(&gone_key)?.map(|bytes| tables::unpack::<u64>(&bytes)).transpose()?,
+            Some(old) => Some(old.number),
+            None => store.get(&gone_key)?.map(|bytes| tables::unpack::<CommitNumber>(&bytes)).transpose()?,
         };
         if let Some(before) = before {
-            batch.delete(tables::number_key(table::CHANGE, before));
-            batch.delete(tables::number_key(table::TOMBSTONE, before));
+            batch.delete(tables::change_key(table::CHANGE, before));
+            batch.delete(tables::change_key(table::TOMBSTONE, before));
             if old.is_none() && new.is_some() {
                 batch.delete(gone_key.clone());
             }
         }
-        batch.put(tables::number_key(table::CHANGE, number.0), view_key[1..].to_vec());
+        batch.put(tables::change_key(table::CHANGE, number), view_key[1..].to_vec());
         let marker = matches!(new, Some(Image::Inode(inode)) if inode.is_removed());
         if new.is_none() || marker {
-            batch.put(tables::number_key(table::TOMBSTONE, number.0), view_key[1..].to_vec());
+            batch.put(tables::change_key(table::TOMBSTONE, number), view_key[1..].to_vec());
         }
         if new.is_none() {
-            batch.put(gone_key, tables::pack(&number.0));
+            batch.put(gone_key, tables::pack(&number));
         }
     }
     match new {

@@ -216,6 +216,11 @@ pub(crate) fn number_key(table: u8, number: u64) -> Vec<u8> {
 }
 
 /// The number after the table byte.
+/// The row of a change in a table that is in their order.
+pub(crate) fn change_key(table: u8, change: CommitNumber) -> Vec<u8> {
+    number_key(table, change.0)
+}
+
 pub(crate) fn parse_number_key(bytes: &[u8]) -> Result<u64, StorageError> {
     bytes
         .get(1..9)
@@ -225,9 +230,9 @@ pub(crate) fn parse_number_key(bytes: &[u8]) -> Result<u64, StorageError> {
 }
 
 /// A row of the index of changes: its number, and the key that it is of.
-pub(crate) fn parse_change((number, key): &(Vec<u8>, Vec<u8>)) -> Result<(u64, Key), StorageError> {
+pub(crate) fn parse_change((number, key): &(Vec<u8>, Vec<u8>)) -> Result<(CommitNumber, Key), StorageError> {
     let view_key: Vec<u8> = std::iter::once(table::VIEW).chain(key.iter().copied()).collect();
-    Ok((parse_number_key(number)?, parse_image_key(&view_key)?))
+    Ok((CommitNumber(parse_number_key(number)?), parse_image_key(&view_key)?))
 }
 
 /// `table` followed by a record's id; records of one origin lie together, in order.

@@ -2,7 +2,8 @@
 
 use crate::api::Role;
 use crate::replica::Replica;
-use crate::state::tables::{number_key, table};
+use crate::state::tables::change_key;
+use crate::state::tables::table;
 use wayfs_types::{CommitNumber, MetaStore, StorageError};
 
 /// Changes for which they are kept at most, for the sake of a station that is away.
@@ -17,33 +18,34 @@ impl<S: MetaStore> Replica<S> {
     /// not caught up, for up to 1,000,000. A child further behind gets the whole state (a station) or verifies its cache
     /// (a client).
     pub(crate) fn purge(&mut self) -> Result<(), StorageError> {
-        let change = self.state.counters.change.0;
+        let change = self.state.counters.change;
         let kept = self.config.tombstones_kept;
-        if self.config.role == Role::Client || change <= kept {
+        if self.config.role == Role::Client || change.0 <= kept {
             return Ok(());
         }
         let slowest = self.children.need_tombstones_from();
-        let until = (change - kept).min(slowest.max(change.saturating_sub(TOMBSTONES_MAX)));
+        let until =
+            CommitNumber(change.0 - kept).min(slowest.max(CommitNumber(change.0.saturating_sub(TOMBSTONES_MAX))));
         let from = self.state.tombstones_from;
         if from >= until {
             return Ok(());
         }
         let tombstones = self.state.store.scan(
-            &number_key(table::TOMBSTONE, from),
-            &number_key(table::TOMBSTONE, until),
+            &change_key(table::TOMBSTONE, from),
+            &change_key(table::TOMBSTONE, until),
             PURGE_STEP,
         )?;
         if tombstones.len() < PURGE_STEP {
             self.state.tombstones_from = until;
         }
         for (key, value) in tombstones {
-            let number = crate::state::tables::parse_number_key(&key)?;
+            let number = CommitNumber(crate::state::tables::parse_number_key(&key)?);
             let mut view_key = vec![table::VIEW];
             view_key.extend(&value);
             let parsed = crate::state::tables::parse_image_key(&view_key)?;
             self.state.overlay.delete_raw(key);
-            self.state.counters.purged = CommitNumber(number);
-            self.state.tombstones_from = self.state.tombstones_from.max(number + 1);
+            self.state.counters.purged = number;
+            self.state.tombstones_from = self.state.tombstones_from.max(number.next());
             if self.row_of(&parsed)?.is_some() {
                 // A marker: only the home decides that no late record can name it any more.
                 if self.config.role == Role::Home {
@@ -53,7 +55,7 @@ impl<S: MetaStore> Replica<S> {
                 let mut gone_key = vec![table::GONE];
                 gone_key.extend(&value);
                 self.state.overlay.delete_raw(gone_key);
-                self.state.overlay.delete_raw(number_key(table::CHANGE, number));
+                self.state.overlay.delete_raw(change_key(table::CHANGE, number));
             }
         }
         Ok(())

@@ -15,6 +15,7 @@ use crate::state::tables::{FORGOT_AT, LOST_AFTER, MOVED_AT, pack, parse_origin_k
 use crate::upstream::Uplink;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use wayfs_types::CommitNumber;
 use wayfs_types::{
     Entry, FileId, Image, Inode, Key, MetaStore, Name, Op, OriginId, Place, RecordId, StorageError, Time,
 };
@@ -28,11 +29,11 @@ const BUILT_UPON_MAX: usize = 16_384;
 #[derive(Debug, Default)]
 pub(super) struct Past {
     /// Images of earlier changes were vouched for by a former parent; 0: there was none.
-    pub(super) moved_at: u64,
+    pub(super) moved_at: CommitNumber,
     /// What our own records were built upon that left the log since.
     built_upon: BTreeMap<RecordId, RecordId>,
     /// What was known before this change no parent need know.
-    forgot_at: u64,
+    forgot_at: CommitNumber,
     /// Former origins of ours, and between which records of them all were lost, or written again since nobody had confirmed them.
     lost_after: BTreeMap<OriginId, (u64, u64)>,
     /// Since when this life counts what was seen before the move, and nobody has.
@@ -48,12 +49,14 @@ impl Uplink {
 
 impl<S: MetaStore> Replica<S> {
     pub(crate) fn read_moved_at(&mut self) -> Result<(), StorageError> {
-        self.uplink.past.moved_at = self.state.store().get(MOVED_AT)?.map_or(Ok(0), |bytes| unpack(&bytes))?;
+        self.uplink.past.moved_at =
+            self.state.store().get(MOVED_AT)?.map_or(Ok(CommitNumber::ZERO), |bytes| unpack(&bytes))?;
         Ok(())
     }
 
     pub(crate) fn read_forgotten(&mut self) -> Result<(), StorageError> {
-        self.uplink.past.forgot_at = self.state.store().get(FORGOT_AT)?.map_or(Ok(0), |bytes| unpack(&bytes))?;
+        self.uplink.past.forgot_at =
+            self.state.store().get(FORGOT_AT)?.map_or(Ok(CommitNumber::ZERO), |bytes| unpack(&bytes))?;
         let mut lost = BTreeMap::new();
         let mut until = LOST_AFTER.to_vec();
         until.push(u8::MAX);
@@ -68,11 +71,11 @@ impl<S: MetaStore> Replica<S> {
     /// The parent, or the home behind it, went back: what others made meanwhile and we saw may be lost. What is known until
     /// now stays readable, and no answer has to know of it: it would never come.
     pub(crate) fn forget_what_was_seen(&mut self) {
-        self.forget_seen_before(self.state.change().0 + 1);
+        self.forget_seen_before(self.state.change().next());
     }
 
     /// The same of what was known before this change.
-    pub(crate) fn forget_seen_before(&mut self, change: u64) {
+    pub(crate) fn forget_seen_before(&mut self, change: CommitNumber) {
         self.uplink.past.forgot_at = self.uplink.past.forgot_at.max(change);
         self.state.put_row(FORGOT_AT.to_vec(), pack(&self.uplink.past.forgot_at));
     }
@@ -89,11 +92,11 @@ impl<S: MetaStore> Replica<S> {
 
     /// Whether an image was known before the home went back.
     fn is_forgotten(&self, key: &Key) -> Result<bool, StorageError> {
-        if self.uplink.past.forgot_at == 0 {
+        if self.uplink.past.forgot_at == CommitNumber::ZERO {
             return Ok(false);
         }
         let known = self.row_of(key)?;
-        Ok(known.is_some_and(|known| known.number.0 < self.uplink.past.forgot_at))
+        Ok(known.is_some_and(|known| known.number < self.uplink.past.forgot_at))
     }
 
     /// An entry, if a parent's answer has to know of it.
@@ -110,7 +113,7 @@ impl<S: MetaStore> Replica<S> {
     /// From now on another parent vouches.
     pub(crate) fn note_move(&mut self) {
         if self.config.role == Role::Client && self.state.synced() {
-            self.uplink.past.moved_at = self.state.change().0 + 1;
+            self.uplink.past.moved_at = self.state.change().next();
             self.uplink.past.moved_since = None;
             self.state.put_row(MOVED_AT.to_vec(), pack(&self.uplink.past.moved_at));
         }
@@ -119,21 +122,21 @@ impl<S: MetaStore> Replica<S> {
     /// What was seen before a move and the home still does not have, long after: whoever had it is gone with it, or away
     /// for longer than anybody waits to look at a directory. From then on the parent's word counts.
     pub(crate) fn forget_unheard(&mut self) {
-        if self.uplink.past.moved_at == 0 {
+        if self.uplink.past.moved_at == CommitNumber::ZERO {
             return;
         }
         let since = *self.uplink.past.moved_since.get_or_insert(self.now);
         let is_home_there = self.is_trusted() && self.is_home_reachable(self.now) == Some(true);
         if is_home_there && self.now >= since + self.config.seen_kept {
             tracing::debug!("what was seen before a move and never came is forgotten");
-            (self.uplink.past.moved_at, self.uplink.past.moved_since) = (0, None);
+            (self.uplink.past.moved_at, self.uplink.past.moved_since) = (CommitNumber::ZERO, None);
             self.state.delete_row(MOVED_AT.to_vec());
         }
     }
 
     /// Takes images out of a cut that would undo what we have seen of others.
     pub(crate) fn keep_what_was_seen(&mut self, cut: &mut Vec<KeyImage>) -> Result<(), StorageError> {
-        if self.uplink.past.moved_at == 0 {
+        if self.uplink.past.moved_at == CommitNumber::ZERO {
             return Ok(());
         }
         let mut kept = Vec::with_capacity(cut.len());
@@ -152,7 +155,7 @@ impl<S: MetaStore> Replica<S> {
     /// that named it knows of it: what that says came after.)
     pub(crate) fn unheard_in(&mut self, images: &[KeyImage], named: &Seen) -> Result<Seen, StorageError> {
         let mut seen = Seen::default();
-        if self.config.role != Role::Client || self.uplink.past.moved_at == 0 {
+        if self.config.role != Role::Client || self.uplink.past.moved_at == CommitNumber::ZERO {
             return Ok(seen);
         }
         for pair in images {
@@ -277,7 +280,7 @@ impl<S: MetaStore> Replica<S> {
     fn unvouched_image(&mut self, key: &Key) -> Result<Option<Image>, StorageError> {
         let known = match self.shadow(key)? {
             Some(shadow) => Some((shadow.number, shadow.image)),
-            None => self.tx().numbered(key)?.map(|known| (known.number.0, Some(known.image))),
+            None => self.tx().numbered(key)?.map(|known| (known.number, Some(known.image))),
         };
         Ok(known
             .filter(|(number, _)| (self.uplink.past.forgot_at..self.uplink.past.moved_at).contains(number))
@@ -315,7 +318,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// A record of ours leaves the log. Until the move is forgotten the parent may say for the first time what became of it.
     pub(crate) fn note_built_upon(&mut self, position: LogPosition) -> Result<(), StorageError> {
-        if self.uplink.past.moved_at == 0 {
+        if self.uplink.past.moved_at == CommitNumber::ZERO {
             self.uplink.past.built_upon.clear();
             return Ok(());
         }

@@ -4,6 +4,7 @@ use crate::api::Role;
 use crate::replica::{Replica, StepError};
 use crate::requests::seen::{Asked, Seen};
 use crate::requests::{Attempt, FIRST_SESSION_MAX, Need, On, Waiting};
+use wayfs_types::CommitNumber;
 use wayfs_types::request::{Change, RenameTarget};
 use wayfs_types::{FileId, FsError, Inode, MetaStore, Name, RecordId, StorageError};
 use wayfs_wire::{AskId, Question, Up};
@@ -169,7 +170,7 @@ impl<S: MetaStore> Replica<S> {
     fn seen_on(&self, question: &Question) -> Result<Seen, StorageError> {
         let mut seen = Seen::default();
         // What our parent told us itself it knows; of files that somebody else told of, their own versions count, too.
-        let has_moved = self.uplink.past.moved_at > 0;
+        let has_moved = self.uplink.past.moved_at > CommitNumber::ZERO;
         if !has_moved {
             return Ok(seen);
         }

@@ -45,7 +45,7 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         let theirs = self.parent_has(own);
-        let change = self.state.change().0 + 1;
+        let change = self.state.change().next();
         if let Some(upstream) = self.uplink.session.as_mut() {
             upstream.lost_before = went_back.then_some(change);
         }
