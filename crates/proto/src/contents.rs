@@ -142,6 +142,8 @@ pub(crate) struct Contents {
     announced: Announced,
     /// Versions that somebody wants at our parent.
     wanted: BTreeSet<RecordId>,
+    /// Those that are still below us: they take no room from what can be pushed.
+    wanted_below: BTreeSet<RecordId>,
     /// Those of them for which the parent asked itself: it knows better than we whether their file is there.
     called: BTreeSet<RecordId>,
     wanted_through: BTreeMap<OriginId, u64>,
@@ -294,6 +296,8 @@ impl Contents {
     }
 
     fn forget_pushes(&mut self) {
+        // What came to nothing meanwhile is noticed.
+        self.wanted.append(&mut self.wanted_below);
         self.cancelled.clear();
         self.pushing.clear();
         self.pushed.clear();
@@ -431,7 +435,7 @@ impl<S: MetaStore> Replica<S> {
         if self.config.role == Role::Station {
             self.contents.haves.insert(record);
             let through = self.contents.wanted_through.get(&record.origin()).copied().unwrap_or(0);
-            if record.sequence() <= through {
+            if self.contents.wanted_below.remove(&record) || record.sequence() <= through {
                 self.contents.wanted.insert(record);
             }
         }
@@ -447,6 +451,7 @@ impl<S: MetaStore> Replica<S> {
             self.state.stage_totals().owed_bytes -= size_of(&owed.content);
         }
         self.contents.wanted.remove(&record);
+        self.contents.wanted_below.remove(&record);
         self.contents.called.remove(&record);
         self.contents.haves.remove(&record);
         self.contents.pushed.remove(&record);

@@ -418,7 +418,8 @@ impl<S: MetaStore> Replica<S> {
             }
         }
         self.contents.spares.insert(version);
-        if is_said_to_be_here || self.contents.wanted.contains(&version) {
+        let is_wanted = self.contents.wanted.contains(&version) || self.contents.wanted_below.contains(&version);
+        if is_said_to_be_here || is_wanted {
             self.children.tell(child, Down::Want { versions: vec![version] });
         }
         Ok(())

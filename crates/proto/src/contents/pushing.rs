@@ -222,19 +222,33 @@ impl<S: MetaStore> Replica<S> {
         Ok(due)
     }
 
+    /// As many as there is room for. What is wanted and still below us is looked at once, or it would take the room of what is here.
     fn wanted_due(&mut self) -> Result<Vec<(RecordId, Owed)>, StorageError> {
+        loop {
+            let candidates = self.wanted_next();
+            let due = self.due_among(&candidates)?;
+            if due.len() == candidates.len() {
+                return Ok(due);
+            }
+        }
+    }
+
+    fn wanted_next(&self) -> Vec<RecordId> {
         let room = self.config.pushes_max.saturating_sub(self.contents.pushing.len());
-        let candidates: Vec<RecordId> = self
-            .contents
+        self.contents
             .wanted
             .iter()
             .filter(|version| !self.contents.pushing.contains(version) && !self.contents.pushed.contains(version))
             .filter(|version| !self.contents.cancelled.contains(version) && self.is_sent(**version))
             .take(room)
             .copied()
-            .collect();
+            .collect()
+    }
+
+    /// Those that are here. The others are wanted no more, or when they come.
+    fn due_among(&mut self, candidates: &[RecordId]) -> Result<Vec<(RecordId, Owed)>, StorageError> {
         let mut due = Vec::new();
-        for version in candidates {
+        for version in candidates.iter().copied() {
             match self.tx().get_raw(&record_key(table::OWED, version))? {
                 Some(bytes) => {
                     let owed: Owed = unpack(&bytes)?;
@@ -254,7 +268,10 @@ impl<S: MetaStore> Replica<S> {
                         self.contents.gone.insert(version, false);
                     }
                 }
-                None => {}
+                None => {
+                    self.contents.wanted.remove(&version);
+                    self.contents.wanted_below.insert(version);
+                }
             }
         }
         Ok(due)

@@ -263,3 +263,28 @@ fn contents_that_come_before_the_account_of_them_are_safe() {
     assert_eq!(world.wait(client, Level::Safe), Ok(Answer::Reached));
     assert_eq!(world.hosts[s2].replica.progress().versions_at_risk, 1, "and the station owes them to the home");
 }
+
+/// Seed 161000436: a policy wants one version that is still below and one that is here, and one at a time is pushed.
+#[test]
+fn what_is_still_below_takes_no_room_from_what_is_here() {
+    let (mut world, [s1, _], client, _) = two_stations();
+    world.configure(s1, |config| config.pushes_max = 1);
+    let other = world.add(crate::Role::Client, "ben@b");
+    let slow = world.connect(client, s1);
+    world.connect(other, s1);
+    world.settle();
+    world.hold_pushes(slow, true);
+    let below = world.create(client, FileId::ROOT, "below");
+    let below = (below, world.store(client, below, big("below")));
+    let here = world.create(other, FileId::ROOT, "here");
+    let here = (here, world.store(other, here, big("here")));
+    world.pass(Duration::from_secs(3));
+    for (file, version) in [below, here] {
+        world.input(s1, crate::Input::Propagate { file, version });
+    }
+    world.pass(Duration::from_secs(3));
+    assert!(world.hosts[HOME].chunks.contains(&big("here").root().unwrap()), "it is sent");
+    world.hold_pushes(slow, false);
+    world.pass(Duration::from_secs(3));
+    assert!(world.hosts[HOME].chunks.contains(&big("below").root().unwrap()), "and the other when it has come");
+}
