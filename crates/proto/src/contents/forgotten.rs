@@ -37,6 +37,12 @@ impl<S: MetaStore> Replica<S> {
     /// A station took over the whole state of a home that was put back: what this does not have is not to be confirmed.
     pub(crate) fn take_over_forgotten(&mut self) -> Result<(), StorageError> {
         let mut known = Confirmed::default();
+        for version in self.contents.named.looked_for() {
+            if self.is_forgotten_there(version, &mut known)? {
+                // What is found goes by the name under which it was written again, for which the driver looks, too.
+                self.contents.named.call_off(version);
+            }
+        }
         for of in [table::OWED, table::MISSING] {
             for (key, value) in self.tx().scan_raw(&[of], &[of + 1], usize::MAX / 2)? {
                 let version = parse_record_key(&key)?;

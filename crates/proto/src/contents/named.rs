@@ -54,6 +54,16 @@ impl Named {
         (self.under_way.len() as u64, bytes)
     }
 
+    /// Versions that are being looked for.
+    pub(crate) fn looked_for(&self) -> Vec<RecordId> {
+        self.under_way.keys().copied().collect()
+    }
+
+    /// Nobody wants to know any more whether a version is here.
+    pub(crate) fn call_off(&mut self, version: RecordId) {
+        self.under_way.remove(&version);
+    }
+
     fn has_room(&self) -> bool {
         self.under_way.len() < LOOKS_MAX
     }

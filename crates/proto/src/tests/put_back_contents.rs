@@ -265,3 +265,46 @@ fn who_is_on_record_by_an_old_copy_is_asked_whether_it_still_has_contents() {
     let ledger = world.hosts[s1].replica.ledger().unwrap();
     assert!(ledger.home_lacks.is_nothing(), "{ledger:?}");
 }
+
+/// Seed 158500468 of `home-back`: a station looks whether it has what the home named, and the home is put back to before it meanwhile.
+/// What the station finds then it has by a name that nobody asks for any more.
+#[test]
+fn what_is_found_by_a_name_that_the_home_has_forgotten_is_not_answered_for() {
+    let mut world = first_life();
+    let station = world.add(Role::Station, "st@s");
+    let writer = world.add(Role::Client, "ann@a");
+    let up = stay_connected(&mut world, station, HOME);
+    let line = stay_connected(&mut world, writer, HOME);
+    world.pass(Duration::from_secs(3));
+    let copy = world.snapshot(HOME);
+    world.hold_pushes(line, true);
+    world.hosts[station].chunks.insert(big("film").root().unwrap());
+    world.hosts[station].holds_seeks = true;
+    let file = world.create(writer, ROOT, "film");
+    let version = world.store(writer, file, big("film"));
+    world.pass(Duration::from_secs(3));
+    world.destroy(writer);
+    world.close(up);
+    world.restore(HOME, copy, 4);
+    rejoin(&mut world, &[(station, HOME)]);
+    let looks = world.hosts[station].events.iter();
+    assert!(
+        looks.clone().any(|look| matches!(look, Output::LookHere { version: of, .. } if *of == version)),
+        "it looks"
+    );
+    world.hosts[station].holds_seeks = false;
+    world.input(station, Input::LookedHere { here: vec![version], not_here: Vec::new() });
+    world.pass(ASKED);
+    let (_, inode) = world.lookup(HOME, ROOT, "film").expect("it is written again");
+    assert_eq!(inode.content, big("film"));
+    let owed = world.hosts[station].replica.contents_in_use(None, 100).unwrap().contents;
+    for (file, version) in owed.iter().filter_map(|kept| Some((kept.file, kept.version?))) {
+        world.input(station, Input::Propagate { file, version });
+    }
+    world.pass(Duration::from_secs(3));
+    assert!(world.hosts[HOME].chunks.contains(&big("film").root().unwrap()), "and comes home by its new name");
+    for host in [HOME, station] {
+        let ledger = world.hosts[host].replica.ledger().unwrap();
+        assert!(ledger.home_lacks.is_nothing(), "nobody waits for anything: {ledger:?}");
+    }
+}

@@ -230,6 +230,7 @@ impl World {
                 }
                 self.input(host, Input::Sought { file, version, content, is_here });
             }
+            Output::LookHere { .. } if self.hosts[host].holds_seeks => self.hosts[host].events.push(output),
             Output::LookHere { version, content, .. } => {
                 let is_here = content.root().is_some_and(|root| self.hosts[host].chunks.contains(&root));
                 let (here, not_here) = if is_here { (vec![version], vec![]) } else { (vec![], vec![version]) };
