@@ -2,9 +2,9 @@
 //! how far updates came. While no file is open and nobody listens, it rests.
 
 use crate::events::Events;
+use crate::fs::FileSystem;
 use crate::labels::Labels;
 use crate::stir::Stir;
-use crate::vfs::Vfs;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -29,28 +29,28 @@ pub(crate) struct BackgroundCommitter {
 
 impl BackgroundCommitter {
     pub(crate) fn start(
-        vfs: &Arc<Vfs>,
+        fs: &Arc<FileSystem>,
         volume: &Arc<Volume>,
         events: &Arc<Events>,
         (link, labels): (Arc<ParentLink>, Arc<Labels>),
     ) -> std::io::Result<Self> {
-        let stir = Arc::clone(vfs.files().stir());
-        let (stirring, vfs, volume, events) =
-            (Arc::clone(&stir), Arc::clone(vfs), Arc::clone(volume), Arc::clone(events));
+        let stir = Arc::clone(fs.files().stir());
+        let (stirring, fs, volume, events) =
+            (Arc::clone(&stir), Arc::clone(fs), Arc::clone(volume), Arc::clone(events));
         let thread = std::thread::Builder::new().name("committer".into()).spawn(move || {
             let mut next = Instant::now();
             let mut next_removed = next + REMOVED_PERIOD;
-            while !rest(&stirring, &vfs, &events) {
+            while !rest(&stirring, &fs, &events) {
                 events.tell_levels(&volume);
                 if Instant::now() < next {
                     continue;
                 }
                 next = Instant::now() + PERIOD;
-                vfs.commit_aged();
-                vfs.let_go_copies();
+                fs.commit_aged();
+                fs.let_go_copies();
                 if Instant::now() >= next_removed {
                     next_removed = Instant::now() + REMOVED_PERIOD;
-                    vfs.let_go_removed();
+                    fs.let_go_removed();
                 }
                 let progress = volume.look(LiveReplica::progress);
                 if progress.is_some_and(|progress| progress.connected && progress.conflicts_open > 0) {
@@ -69,11 +69,11 @@ fn learn_writers(volume: &Volume, link: &ParentLink, labels: &Labels) {
 }
 
 /// Sleeps until the next look; answers whether to end.
-fn rest(stir: &Stir, vfs: &Vfs, events: &Events) -> bool {
+fn rest(stir: &Stir, fs: &FileSystem, events: &Events) -> bool {
     if events.is_heard() {
         return stir.sleep(HEARD_PERIOD, HEARD_PERIOD);
     }
-    stir.sleep(PERIOD, if vfs.files().is_at_rest() { REST_PERIOD } else { PERIOD })
+    stir.sleep(PERIOD, if fs.files().is_at_rest() { REST_PERIOD } else { PERIOD })
 }
 
 impl Drop for BackgroundCommitter {

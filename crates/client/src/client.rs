@@ -2,11 +2,11 @@
 
 use crate::background_committer::BackgroundCommitter;
 use crate::commands::ledger_of;
+use crate::fs::FileSystem;
 use crate::hooks::MountHooks;
 use crate::inotify::WatcherThread;
 use crate::notices::NoticeThreads;
 use crate::saved::Saved;
-use crate::vfs::Vfs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,7 +44,7 @@ pub(crate) struct Parts {
     pub(crate) registered: Registered,
     pub(crate) metrics: Option<MetricsServer>,
     pub(crate) link: Arc<ParentLink>,
-    pub(crate) vfs: Arc<Vfs>,
+    pub(crate) fs: Arc<FileSystem>,
     pub(crate) volume: Arc<Volume>,
     pub(crate) hooks: Arc<MountHooks>,
     pub(crate) endpoint: Endpoint,
@@ -152,7 +152,7 @@ impl Client {
             registered,
             metrics,
             link,
-            vfs,
+            fs,
             volume,
             hooks,
             endpoint,
@@ -166,8 +166,8 @@ impl Client {
         drop(committer);
         drop(watcher);
         drop(notices);
-        let lost = vfs.commit_all();
-        vfs.stop();
+        let lost = fs.commit_all();
+        fs.stop();
         for (file, error) in &lost {
             tracing::error!(%file, %error, "the last writes to a file could not be kept");
         }
@@ -177,7 +177,7 @@ impl Client {
         drop(metrics);
         drop((link, links));
         volume.stop();
-        vfs.end();
+        fs.end();
         runtime.block_on(endpoint.close(CloseCode::GOODBYE, "unmounted"));
         runtime.shutdown_timeout(RUNTIME_WAIT);
         let failure = served.err().map(|error| error.to_string()).or_else(|| hooks.failure());
@@ -190,7 +190,7 @@ impl Client {
 
     /// Ends as a crash of the process would, for tests: nothing is committed, nothing synced.
     pub fn abandon(self) {
-        let Parts { session, stopper, watcher, notices, committer, volume, vfs, runtime, control, for_all, .. } =
+        let Parts { session, stopper, watcher, notices, committer, volume, fs, runtime, control, for_all, .. } =
             self.parts;
         volume.abandon();
         if let Err(error) = stopper.stop(UmountMode::Force) {
@@ -200,7 +200,7 @@ impl Client {
         drop(watcher);
         drop(notices);
         let _ = session.join();
-        vfs.stop();
+        fs.stop();
         control.stop();
         drop(for_all);
         runtime.shutdown_background();

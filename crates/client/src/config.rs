@@ -1,6 +1,6 @@
 //! Settings of a mount.
 
-use crate::vfs::VfsSettings;
+use crate::fs::FileSystemSettings;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -40,7 +40,7 @@ pub struct ClientConfig {
     /// days.
     pub scrub_period: Option<Duration>,
     /// How the mount behaves.
-    pub vfs: VfsSettings,
+    pub fs: FileSystemSettings,
     /// `USER@HOST`, as conflict names show it. Default: of this process.
     pub label: Option<String>,
     /// Refuse all changes. Default false.
@@ -92,7 +92,7 @@ impl ClientConfig {
             registry: Registry::of_this_machine(),
             cache_size: CACHE_SIZE,
             scrub_period: Some(wayfs_node::SCRUB_PERIOD),
-            vfs: VfsSettings::default(),
+            fs: FileSystemSettings::default(),
             label: None,
             read_only: false,
             allow_other: rustix::process::geteuid().is_root(),

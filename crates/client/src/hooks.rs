@@ -2,10 +2,10 @@
 
 use crate::events::{About, Events};
 use crate::files::FileTable;
+use crate::fs::FileSystem;
 use crate::inotify::Watchers;
 use crate::notices::{Notices, Stale};
 use crate::pins::Pins;
-use crate::vfs::Vfs;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use wayfs_control::EventKind;
 use wayfs_node::{Hooks, SessionChange, SessionEvent, Volume};
@@ -20,7 +20,7 @@ pub struct MountHooks {
     table: OnceLock<Weak<FileTable>>,
     watchers: OnceLock<Arc<Watchers>>,
     volume: OnceLock<Weak<Volume>>,
-    vfs: OnceLock<Weak<Vfs>>,
+    fs: OnceLock<Weak<FileSystem>>,
     failure: Mutex<Option<String>>,
     /// Hears that the volume failed.
     on_failure: OnceLock<OnFailure>,
@@ -39,7 +39,7 @@ impl MountHooks {
             table: OnceLock::new(),
             watchers: OnceLock::new(),
             volume: OnceLock::new(),
-            vfs: OnceLock::new(),
+            fs: OnceLock::new(),
             failure: Mutex::default(),
             on_failure: OnceLock::new(),
         })
@@ -59,9 +59,9 @@ impl MountHooks {
     }
 
     /// The mount, as soon as there is one.
-    pub fn attach_vfs(&self, vfs: &Arc<Vfs>) {
+    pub fn attach_file_system(&self, fs: &Arc<FileSystem>) {
         // Attached once; a second time would name the same.
-        let _ = self.vfs.set(Arc::downgrade(vfs));
+        let _ = self.fs.set(Arc::downgrade(fs));
     }
 
     /// Who hears that the volume failed; at once if it did already.
@@ -118,9 +118,9 @@ impl Hooks for MountHooks {
                 if let Some(table) = self.table.get().and_then(Weak::upgrade) {
                     table.changed_elsewhere(file);
                 }
-                if let Some(vfs) = self.vfs.get().and_then(Weak::upgrade) {
-                    vfs.follow(file);
-                    return vfs.forget_pages(file);
+                if let Some(fs) = self.fs.get().and_then(Weak::upgrade) {
+                    fs.follow(file);
+                    return fs.forget_pages(file);
                 }
                 Stale::Pages
             }
@@ -147,15 +147,15 @@ impl Hooks for MountHooks {
     fn invalidate_all(&self) {
         // At once, by whoever carries out what the engine says: what comes from the parent next may be that it vouches, and from
         // then on the kernel must show nothing of before.
-        if let Some(vfs) = self.vfs.get().and_then(Weak::upgrade) {
-            vfs.expire_all();
+        if let Some(fs) = self.fs.get().and_then(Weak::upgrade) {
+            fs.expire_all();
         }
     }
 
     fn give_back(&self, serial: wayfs_proto::RecallId, directories: &[FileId], expire: bool) -> bool {
-        let Some(vfs) = self.vfs.get().and_then(Weak::upgrade) else { return false };
+        let Some(fs) = self.fs.get().and_then(Weak::upgrade) else { return false };
         let volume = self.volume.get().cloned();
-        vfs.give_back(directories.to_vec(), expire, move || {
+        fs.give_back(directories.to_vec(), expire, move || {
             if let Some(volume) = volume.and_then(|volume| volume.upgrade()) {
                 volume.given_back(serial);
             }

@@ -1,13 +1,14 @@
 //! The client: a mount over a replica.
 //!
 //! ```text
-//!   kernel ── vfs ── engine (seam) ──▶ volume ──▶ station
-//!              │                         │
-//!              └── files ── contents ────┘      hooks ── notices ──▶ kernel
+//!   kernel ── fuse ── fs ── engine (seam) ──▶ volume ──▶ station
+//!                      │                         │
+//!                      └── files ── contents ────┘      hooks ── notices ──▶ kernel
 //! ```
 //!
 //! * [`Client::start`]: joins, opens the replica, mounts;
-//! * [`vfs`]: the kernel's requests;
+//! * `fuse`: the kernel's requests and our answers, translated;
+//! * [`fs`]: operations of the file system;
 //! * [`files`]: open files, between reads and writes and contents by name;
 //! * [`notices`]: what the kernel must forget;
 //! * [`inotify`]: changes from elsewhere, raised for programs that watch files;
@@ -23,6 +24,8 @@ mod config;
 pub mod engine;
 pub mod events;
 pub mod files;
+pub mod fs;
+mod fuse;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod hooks;
@@ -45,11 +48,10 @@ pub mod stir;
 mod toy;
 mod tree_ahead;
 mod vain;
-pub mod vfs;
 pub mod workers;
 
 pub use client::{Client, Ended, Stopper};
 pub use config::{CACHE_SIZE, ClientConfig, NEAR_RTT_MAX, Sharing, Source, own_label};
+pub use fs::{Close, FileSystemSettings};
 pub use start::StartError;
-pub use vfs::{Close, VfsSettings};
 pub use wayfs_fuse::UmountMode;

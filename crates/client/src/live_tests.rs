@@ -4,7 +4,7 @@ use crate::engine::Engine;
 use crate::events::Events;
 use crate::files::Contents;
 use crate::live::Live;
-use crate::{Client, ClientConfig, Source, UmountMode, VfsSettings};
+use crate::{Client, ClientConfig, FileSystemSettings, Source, UmountMode};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::FileExt;
@@ -119,8 +119,11 @@ impl Machine {
         let path = self.directory.path();
         let mut config = ClientConfig::new(source, path.join("mnt"), path.join("cache"));
         config.registry = Registry::at(path.join("run"));
-        config.vfs =
-            VfsSettings { metadata_timeout: Duration::from_secs(5), free_min: 1 << 20, ..VfsSettings::default() };
+        config.fs = FileSystemSettings {
+            metadata_timeout: Duration::from_secs(5),
+            free_min: 1 << 20,
+            ..FileSystemSettings::default()
+        };
         config.bind = Some(([127, 0, 0, 1], 0).into());
         config
     }

@@ -5,13 +5,14 @@ use crate::commands::MountCommands;
 use crate::config::{ClientConfig, Source, own_label};
 use crate::events::Events;
 use crate::files::{FileTable, TableSettings};
+use crate::fs::{FileSystem, FileSystemSettings};
+use crate::fuse::Front;
 use crate::hooks::MountHooks;
 use crate::labels::Labels;
 use crate::live::Live;
 use crate::notices::Notices;
 use crate::pins::Pins;
 use crate::saved::{Saved, SavedError, directory_of};
-use crate::vfs::{Front, Vfs, VfsSettings};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -114,20 +115,20 @@ impl Client {
         let hooks = MountHooks::new(Arc::clone(&notices), Arc::clone(&events), pins);
         let volume = open_volume(&config, &directory, &saved, &endpoint, runtime.handle(), &hooks)?;
         learn_servers(&config, &volume, &saved, news);
-        let vfs = build_vfs(&config, &directory, &volume, &hooks, notices)?;
-        let link = start_link(&config, (&volume, &vfs), &endpoint, is_fresh)?;
+        let fs = build_file_system(&config, &directory, &volume, &hooks, notices)?;
+        let link = start_link(&config, (&volume, &fs), &endpoint, is_fresh)?;
         let links = config.links.clone().map(|links| wayfs_node::heed_links(endpoint.clone(), links)).transpose()?;
         let metrics = match config.metrics {
-            Some(address) => Some(crate::metrics::serve(address, &volume, &vfs, saved.name.clone())?),
+            Some(address) => Some(crate::metrics::serve(address, &volume, &fs, saved.name.clone())?),
             None => None,
         };
-        let session = mount(&config, &saved, &vfs)?;
+        let session = mount(&config, &saved, &fs)?;
         let stopper = Stopper::new(session.unmounter());
         let notice_threads = hooks.notices.start(&session.notifier())?;
         let mountpoint = session.unmounter().map_or(config.mountpoint.clone(), |u| u.mountpoint().to_owned());
         let watcher = if config.watch {
-            hooks.attach_watchers(vfs.watchers());
-            Some(vfs.watchers().start(Arc::clone(vfs.engine()), mountpoint.clone())?)
+            hooks.attach_watchers(fs.watchers());
+            Some(fs.watchers().start(Arc::clone(fs.engine()), mountpoint.clone())?)
         } else {
             None
         };
@@ -136,7 +137,7 @@ impl Client {
             volume: Arc::clone(&volume),
             labels: Arc::clone(&labels),
             link: Arc::clone(&link),
-            vfs: Arc::clone(&vfs),
+            fs: Arc::clone(&fs),
             hooks: Arc::clone(&hooks),
             stopper: stopper.clone(),
             name: saved.name.clone(),
@@ -148,7 +149,7 @@ impl Client {
         let (control, for_all) = start_control(&config, &directory, commands)?;
         let registered = register(config, (&control, for_all.as_ref()), &saved, &mountpoint, &hooks)?;
         let committer = crate::background_committer::BackgroundCommitter::start(
-            &vfs,
+            &fs,
             &volume,
             &events,
             (Arc::clone(&link), labels),
@@ -164,7 +165,7 @@ impl Client {
             registered,
             metrics,
             link,
-            vfs,
+            fs,
             volume,
             hooks,
             endpoint,
@@ -334,13 +335,13 @@ fn open_volume(
     Ok(Volume::open(settings, hooks.clone())?)
 }
 
-fn build_vfs(
+fn build_file_system(
     config: &ClientConfig,
     directory: &Path,
     volume: &Arc<Volume>,
     hooks: &Arc<MountHooks>,
     notices: Arc<Notices>,
-) -> Result<Arc<Vfs>, StartError> {
+) -> Result<Arc<FileSystem>, StartError> {
     let live = Live::new(Arc::clone(volume), Arc::clone(&hooks.events));
     let table = TableSettings {
         directory: directory.join("files"),
@@ -353,13 +354,13 @@ fn build_vfs(
     files.commit_left();
     // What is written is committed from there to chunks, which leave a part of the disk free.
     let reserve = Reserves::of_disk(directory).contents;
-    let settings = VfsSettings { free_min: config.vfs.free_min.min(reserve + reserve / 2), ..config.vfs.clone() };
-    let vfs = Vfs::new(live, files, notices, settings)?;
-    hooks.attach_vfs(&vfs);
-    Ok(vfs)
+    let settings = FileSystemSettings { free_min: config.fs.free_min.min(reserve + reserve / 2), ..config.fs.clone() };
+    let fs = FileSystem::new(live, files, notices, settings)?;
+    hooks.attach_file_system(&fs);
+    Ok(fs)
 }
 
-fn mount(config: &ClientConfig, saved: &Saved, vfs: &Arc<Vfs>) -> Result<BackgroundSession, StartError> {
+fn mount(config: &ClientConfig, saved: &Saved, fs: &Arc<FileSystem>) -> Result<BackgroundSession, StartError> {
     let mut options = MountOptions::new(&config.mountpoint);
     options.fsname = format!("wayfs:{}", saved.name);
     options.read_only = config.read_only || saved.reader;
@@ -373,8 +374,8 @@ fn mount(config: &ClientConfig, saved: &Saved, vfs: &Arc<Vfs>) -> Result<Backgro
         }
         other => other?,
     };
-    let session = Session::new(mount, fuse_config(vfs));
-    Ok(session.spawn(Arc::new(Front(Arc::clone(vfs))), config.threads)?)
+    let session = Session::new(mount, fuse_config(fs));
+    Ok(session.spawn(Arc::new(Front(Arc::clone(fs))), config.threads)?)
 }
 
 /// Takes down a mount whose daemon is gone. If that fails, mounting again says why.
@@ -392,7 +393,7 @@ fn take_down(mountpoint: &Path) {
 /// Begins to look for a parent, and has ready what the mount needs of the root. A ticket that was not needed to join is kept for the case that this machine was removed.
 fn start_link(
     config: &ClientConfig,
-    (volume, vfs): (&Arc<Volume>, &Arc<Vfs>),
+    (volume, fs): (&Arc<Volume>, &Arc<FileSystem>),
     endpoint: &Endpoint,
     is_fresh: bool,
 ) -> Result<Arc<ParentLink>, StartError> {
@@ -403,9 +404,9 @@ fn start_link(
     if is_fresh && !config.offline {
         wait_for_session(&link);
     }
-    map_by_names(config, vfs, volume, &link)?;
+    map_by_names(config, fs, volume, &link)?;
     // Whatever else was looked at: the root can be worked in when the network goes.
-    vfs.warm(wayfs_types::FileId::ROOT);
+    fs.warm(wayfs_types::FileId::ROOT);
     Ok(link)
 }
 
@@ -431,15 +432,15 @@ fn learn_servers(config: &ClientConfig, volume: &Volume, saved: &Saved, news: Ne
 }
 
 /// Learns whom the volume names, from the home's word if somebody can be asked for it.
-fn map_by_names(config: &ClientConfig, vfs: &Vfs, volume: &Volume, link: &ParentLink) -> Result<(), StartError> {
-    if config.vfs.people.is_none() {
+fn map_by_names(config: &ClientConfig, fs: &FileSystem, volume: &Volume, link: &ParentLink) -> Result<(), StartError> {
+    if config.fs.people.is_none() {
         return Ok(());
     }
     if !config.offline {
         wait_for_session(link);
     }
-    let root = crate::paths::resolve(volume, Path::new(""), config.vfs.metadata_timeout).map_err(StartError::Names)?;
-    vfs.map_by_names(&root.1);
+    let root = crate::paths::resolve(volume, Path::new(""), config.fs.metadata_timeout).map_err(StartError::Names)?;
+    fs.map_by_names(&root.1);
     Ok(())
 }
 
@@ -469,9 +470,9 @@ fn raise_file_limit() {
 }
 
 /// Files are found by handle, too: numbers of files are the same on every machine and never given twice.
-fn fuse_config(vfs: &Vfs) -> wayfs_fuse::Config {
+fn fuse_config(fs: &FileSystem) -> wayfs_fuse::Config {
     let mut config = wayfs_fuse::Config::default();
     config.export_support = true;
-    config.posix_acl = vfs.identities().shows_lists();
+    config.posix_acl = fs.identities().shows_lists();
     config
 }

@@ -91,17 +91,17 @@ fn config(context: &Context, settings: &MountSettings) -> Result<ClientConfig, F
     config.passphrase = passphrase(settings.passphrase_file.as_deref())?;
     config.scrub_period = settings.scrub_period;
     config.on_failure = Some(end_without_unmount);
-    config.vfs.close = match settings.close {
+    config.fs.close = match settings.close {
         Close::Asynchronous => wayfs_client::Close::Asynchronous,
         Close::Safe => wayfs_client::Close::Safe,
     };
-    config.vfs.identities = settings.identities.clone();
-    config.vfs.people.clone_from(&settings.people);
+    config.fs.identities = settings.identities.clone();
+    config.fs.people.clone_from(&settings.people);
     let timeouts = &settings.timeouts;
-    config.vfs.metadata_timeout = timeouts.metadata.unwrap_or(config.vfs.metadata_timeout);
-    config.vfs.read_timeout = timeouts.read.unwrap_or(config.vfs.read_timeout);
-    config.vfs.safe_timeout = timeouts.safe.unwrap_or(config.vfs.safe_timeout);
-    config.vfs.dirty_age = timeouts.dirty_age.unwrap_or(config.vfs.dirty_age);
+    config.fs.metadata_timeout = timeouts.metadata.unwrap_or(config.fs.metadata_timeout);
+    config.fs.read_timeout = timeouts.read.unwrap_or(config.fs.read_timeout);
+    config.fs.safe_timeout = timeouts.safe.unwrap_or(config.fs.safe_timeout);
+    config.fs.dirty_age = timeouts.dirty_age.unwrap_or(config.fs.dirty_age);
     Ok(config)
 }
 

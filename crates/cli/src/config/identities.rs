@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::people::People;
 use std::path::Path;
-use wayfs_client::vfs::{Identities, Numbers};
+use wayfs_client::fs::{Identities, Numbers};
 
 /// Where a file with a mapping is named.
 const FILE_PREFIX: &str = "file:";
@@ -63,11 +63,11 @@ impl IdentityOptions {
     }
 
     /// Users and groups of this machine, if they are mapped by name.
-    pub(super) fn people(&self) -> Result<Option<wayfs_client::vfs::People>, Failure> {
+    pub(super) fn people(&self) -> Result<Option<wayfs_client::fs::People>, Failure> {
         if self.idmap.as_deref() != Some(NAMES) {
             return Ok(None);
         }
-        Ok(Some(wayfs_client::vfs::People { users: People::User.all()?, groups: People::Group.all()? }))
+        Ok(Some(wayfs_client::fs::People { users: People::User.all()?, groups: People::Group.all()? }))
     }
 }
 

@@ -93,9 +93,9 @@ pub(crate) struct MountSettings {
     /// Raises inotify events for changes from elsewhere.
     pub(crate) watch: bool,
     /// Whose files are shown.
-    pub(crate) identities: wayfs_client::vfs::Identities,
+    pub(crate) identities: wayfs_client::fs::Identities,
     /// Users and groups of this machine, if they are mapped by name.
-    pub(crate) people: Option<wayfs_client::vfs::People>,
+    pub(crate) people: Option<wayfs_client::fs::People>,
     /// Where to serve metrics.
     pub(crate) metrics: Option<SocketAddr>,
     /// The passphrase of this machine's key; `None`: the key lies in the clear.

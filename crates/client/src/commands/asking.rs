@@ -4,9 +4,9 @@
 //! changes anything; a wait for what he wrote commits what he wrote, as `fsync` would.
 
 use super::{MountCommands, PATIENCE, refused, syncing};
+use crate::fs::Identities;
+use crate::fs::permission::{READ, SEARCH};
 use crate::paths;
-use crate::vfs::Identities;
-use crate::vfs::permission::{READ, SEARCH};
 use std::path::Path;
 use std::time::Duration;
 use wayfs_admin::{conflicts, queue};

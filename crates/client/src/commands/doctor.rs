@@ -62,12 +62,12 @@ impl MountCommands {
     }
 
     fn disk_fact(&self) -> DoctorFact {
-        let directory = self.parts.vfs.files().directory();
+        let directory = self.parts.fs.files().directory();
         match rustix::fs::statvfs(directory) {
             Ok(disk) => {
                 let free = disk.f_bavail.saturating_mul(disk.f_frsize);
                 let place = format!("on the disk of {}", directory.display());
-                doctor::room("cache disk", &place, free, self.parts.vfs.settings().free_min)
+                doctor::room("cache disk", &place, free, self.parts.fs.settings().free_min)
             }
             Err(error) => fact("cache disk", Verdict::Bad, error.to_string(), "Check the disk."),
         }

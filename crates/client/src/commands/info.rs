@@ -25,11 +25,11 @@ impl MountCommands {
 
     pub(super) fn info_of(&self, path: &Path, file: FileId, inode: &Inode) -> FileInfo {
         let level = self.volume().look(|replica| replica.level(file)).and_then(|level| level.ok().flatten());
-        let is_dirty = self.parts.vfs.files().find(file).is_some_and(|open| open.is_dirty());
+        let is_dirty = self.parts.fs.files().find(file).is_some_and(|open| open.is_dirty());
         let facts = if is_dirty { UNWRITTEN } else { self.facts_of(file, inode.version) };
         let safe_by = level.filter(|_| !is_dirty).and_then(|level| level.safe_at);
         let cached_bytes = self.cached_bytes(inode);
-        let overlay = self.parts.vfs.files().overlay(file);
+        let overlay = self.parts.fs.files().overlay(file);
         FileInfo {
             path: path.to_owned(),
             volume: self.parts.name.clone(),

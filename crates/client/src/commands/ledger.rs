@@ -1,7 +1,7 @@
 //! The one account of what has not come all the way: every command takes its numbers from here.
 
 use super::MountCommands;
-use crate::vfs::Vfs;
+use crate::fs::FileSystem;
 use wayfs_admin::ledger::MAKE_ROOM;
 use wayfs_control::report::{AmountReport, LedgerReport};
 use wayfs_node::{LinkState, Volume};
@@ -17,9 +17,9 @@ pub(super) fn what_helps(last_error: &str) -> &'static str {
 }
 
 /// What a volume and the open files of a mount hold that has not come all the way.
-pub(crate) fn ledger_of(volume: &Volume, vfs: Option<&Vfs>) -> LedgerReport {
+pub(crate) fn ledger_of(volume: &Volume, fs: Option<&FileSystem>) -> LedgerReport {
     let known = wayfs_admin::ledger::of(volume);
-    let dirty = vfs.map(|vfs| vfs.files().dirty()).unwrap_or_default();
+    let dirty = fs.map(|fs| fs.files().dirty()).unwrap_or_default();
     let written = AmountReport {
         records: 0,
         versions: 0,
@@ -37,7 +37,7 @@ pub(crate) fn ledger_of(volume: &Volume, vfs: Option<&Vfs>) -> LedgerReport {
 impl MountCommands {
     /// What has not come all the way, why, and what would help.
     pub(super) fn ledger(&self) -> LedgerReport {
-        let mut ledger = ledger_of(self.volume(), Some(&self.parts.vfs));
+        let mut ledger = ledger_of(self.volume(), Some(&self.parts.fs));
         (ledger.why, ledger.next_step) = self.why_it_waits(&ledger);
         ledger
     }

@@ -65,7 +65,7 @@ impl LocalVolume for AskedVolume<'_> {
     }
 
     fn unwritten(&self) -> Vec<QueueItem> {
-        let dirty = self.mount.parts.vfs.files().dirty().into_iter();
+        let dirty = self.mount.parts.fs.files().dirty().into_iter();
         let seen = dirty.filter(|dirty| self.asker.is_none_or(|asker| asker.sees_file(dirty.file, Some(dirty.user))));
         seen.map(|dirty| QueueItem {
             path: crate::paths::path_of(self.volume(), dirty.file),
@@ -96,13 +96,13 @@ impl LocalVolume for AskedVolume<'_> {
         match touched {
             Touched::Name(place, removed) => {
                 if let Some(removed) = removed {
-                    parts.vfs.files().removed(removed);
+                    parts.fs.files().removed(removed);
                 }
                 parts.hooks.notices.entry(place.parent, place.name);
                 parts.hooks.notices.inode(place.parent, Stale::Pages);
             }
             Touched::Bytes(file) => {
-                parts.vfs.files().changed_elsewhere(file);
+                parts.fs.files().changed_elsewhere(file);
                 parts.hooks.notices.inode(file, Stale::Pages);
             }
         }

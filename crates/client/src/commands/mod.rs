@@ -18,9 +18,9 @@ use self::asking::Asker;
 pub(crate) use self::ledger::ledger_of;
 use self::syncing::Wanted;
 use crate::client::{Stopper, unsent};
+use crate::fs::FileSystem;
 use crate::hooks::MountHooks;
 use crate::labels::Labels;
-use crate::vfs::Vfs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -61,7 +61,7 @@ pub(crate) struct MountParts {
     pub(crate) volume: Arc<Volume>,
     pub(crate) labels: Arc<Labels>,
     pub(crate) link: Arc<ParentLink>,
-    pub(crate) vfs: Arc<Vfs>,
+    pub(crate) fs: Arc<FileSystem>,
     pub(crate) hooks: Arc<MountHooks>,
     pub(crate) stopper: Stopper,
     pub(crate) name: String,
@@ -122,7 +122,7 @@ impl MountCommands {
 
     fn events(&self, wanted: EventsWanted, out: &mut dyn Sink) -> Result<Done, ControlError> {
         let listener = self.parts.hooks.events.listen(wanted)?;
-        self.parts.vfs.files().stir().stir();
+        self.parts.fs.files().stir().stir();
         let [local] = self.local(None);
         let mut authors = Authors::default();
         while !listener.is_done() && !out.is_gone() && !self.parts.stopper.is_stopping() {
@@ -137,7 +137,7 @@ impl MountCommands {
     }
 
     fn umount(&self, flush: bool, timeout: Duration, force: bool, out: &mut dyn Sink) -> Result<Done, ControlError> {
-        let failed = self.parts.vfs.commit_all();
+        let failed = self.parts.fs.commit_all();
         if let Some((_, error)) = failed.first()
             && !force
         {
@@ -163,13 +163,13 @@ impl MountCommands {
         if let Err(error) = self.volume().sync(PATIENCE) {
             tracing::error!(%error, "sync before unmounting");
         }
-        let (unsent_records, unsent_bytes) = unsent(&ledger_of(self.volume(), Some(&self.parts.vfs)));
+        let (unsent_records, unsent_bytes) = unsent(&ledger_of(self.volume(), Some(&self.parts.fs)));
         let mode = if force { UmountMode::Force } else { UmountMode::Orderly };
         match self.parts.stopper.stop(mode) {
             Ok(()) => Ok(Done::Unmounted(UmountReport { unsent_records, unsent_bytes })),
             Err(error @ UmountError::Busy { .. }) => Err(ControlError::new(
                 ErrorKind::Failed,
-                format!("{error}: {} files are open", self.parts.vfs.open_handles()),
+                format!("{error}: {} files are open", self.parts.fs.open_handles()),
                 "Leave the directory and close its files (`fuser -vm DIR` lists who has them), or use --force.",
             )),
             Err(error) => Err(ControlError::new(ErrorKind::Failed, error.to_string(), "Try again, or use --force.")),
@@ -219,7 +219,7 @@ impl MountCommands {
                 self.umount(flush, Duration::from_millis(timeout_ms), force, out)
             }
             Command::Metrics => {
-                Ok(Done::Metrics(crate::metrics::of_mount(self.volume(), &self.parts.vfs, &self.parts.name)))
+                Ok(Done::Metrics(crate::metrics::of_mount(self.volume(), &self.parts.fs, &self.parts.name)))
             }
             Command::StationJoin { .. }
             | Command::VolumeCreate { .. }
@@ -247,7 +247,7 @@ impl CommandHandler for MountCommands {
 
     fn run_for_user(&self, peer: &Peer, command: Command, out: &mut dyn Sink) -> Result<Done, ControlError> {
         self.check_volume(&command)?;
-        let asker = Asker::new(peer, self.volume(), self.parts.vfs.identities());
+        let asker = Asker::new(peer, self.volume(), self.parts.fs.identities());
         self.run_for_asker(&asker, command, out)
     }
 }

@@ -58,7 +58,7 @@ impl MountCommands {
             versions_lost: progress.map_or(0, |progress| progress.versions_lost),
             scrub: wayfs_admin::scrub::status(self.volume()),
             children: 0,
-            cache_used_bytes: self.volume().contents().bytes() + self.parts.vfs.files().idle_len(),
+            cache_used_bytes: self.volume().contents().bytes() + self.parts.fs.files().idle_len(),
             cache_limit_bytes: settings.cache_bytes_max.map(|_| self.parts.cache_limit),
             pinned_bytes: self.pinned_bytes(),
             mode: self.mode().name().to_owned(),
@@ -73,7 +73,7 @@ impl MountCommands {
     }
 
     fn sharing(&self, connected: bool) -> String {
-        match (connected, self.parts.vfs.engine().is_close_to_open()) {
+        match (connected, self.parts.fs.engine().is_close_to_open()) {
             (false, _) => String::new(),
             (true, true) => "close-to-open".to_owned(),
             (true, false) => "relaxed".to_owned(),
@@ -138,7 +138,7 @@ impl MountCommands {
 
     /// Whether a quota that this machine was told of keeps something back that was written here.
     pub(super) fn is_over_quota(&self) -> bool {
-        let files = self.parts.vfs.files();
+        let files = self.parts.fs.files();
         let is_beyond =
             |file: std::sync::Arc<crate::files::OpenFile>| !self.volume().has_quota_for(file.id(), file.overlay().size);
         files.dirty().into_iter().any(|dirty| files.find(dirty.file).is_some_and(is_beyond))

@@ -50,8 +50,8 @@ impl MountCommands {
         let end = started.checked_add(timeout.min(FOREVER)).unwrap_or(started);
         let until = wanted.until;
         let mut uncommitted = match wanted.asker {
-            None => Uncommitted::commit(&self.parts.vfs),
-            Some(asker) => Uncommitted::commit_of(&self.parts.vfs, &self.dirty_of(asker)),
+            None => Uncommitted::commit(&self.parts.fs),
+            Some(asker) => Uncommitted::commit_of(&self.parts.fs, &self.dirty_of(asker)),
         };
         let disk = self.volume().sync(timeout.min(super::PATIENCE));
         let (mut remaining, mut reason) = self.wait_for_own(wanted, end, &mut uncommitted, out)?;
@@ -120,7 +120,7 @@ impl MountCommands {
             } else {
                 break;
             }
-            uncommitted.try_again(&self.parts.vfs);
+            uncommitted.try_again(&self.parts.fs);
             remaining = self.remaining(wanted)?;
             let progress = Progress {
                 what: if uncommitted.is_empty() { "sending".to_owned() } else { uncommitted.reason() },
@@ -204,7 +204,7 @@ impl MountCommands {
 
     /// Files with writes of a user that are in no record.
     fn dirty_of(&self, asker: &Asker<'_>) -> Vec<FileId> {
-        let dirty = self.parts.vfs.files().dirty().into_iter();
+        let dirty = self.parts.fs.files().dirty().into_iter();
         dirty.filter(|dirty| asker.wrote(dirty.user)).map(|dirty| dirty.file).collect()
     }
 

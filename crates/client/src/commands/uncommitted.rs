@@ -2,7 +2,7 @@
 //!
 //! Room comes back, and so does the network: a wait that ends at the first refusal ends too early.
 
-use crate::vfs::Vfs;
+use crate::fs::FileSystem;
 use std::time::{Duration, Instant};
 use wayfs_types::{FileId, FsError};
 
@@ -18,13 +18,13 @@ pub(super) struct Uncommitted {
 
 impl Uncommitted {
     /// Commits all that can be committed.
-    pub(super) fn commit(vfs: &Vfs) -> Self {
-        Self { files: vfs.commit_all(), tried: Instant::now() }
+    pub(super) fn commit(fs: &FileSystem) -> Self {
+        Self { files: fs.commit_all(), tried: Instant::now() }
     }
 
     /// Commits what can be committed of these files.
-    pub(super) fn commit_of(vfs: &Vfs, files: &[FileId]) -> Self {
-        Self { files: vfs.commit_these(files), tried: Instant::now() }
+    pub(super) fn commit_of(fs: &FileSystem, files: &[FileId]) -> Self {
+        Self { files: fs.commit_these(files), tried: Instant::now() }
     }
 
     /// How many there are.
@@ -50,12 +50,12 @@ impl Uncommitted {
     }
 
     /// Commits again what was refused, when it is time. What programs write to other files meanwhile is not waited for.
-    pub(super) fn try_again(&mut self, vfs: &Vfs) {
+    pub(super) fn try_again(&mut self, fs: &FileSystem) {
         if self.files.is_empty() || self.tried.elapsed() < RETRY_PAUSE {
             return;
         }
         let files: Vec<FileId> = self.files.iter().map(|(file, _)| *file).collect();
-        self.files = vfs.commit_these(&files);
+        self.files = fs.commit_these(&files);
         self.tried = Instant::now();
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The kernel takes the bytes of its pages and the size that it was told last for one version. It would show the end of an old last
 //! page as zeros, if it heard of a new size first: so a size is told only when the pages are of its version, and else when they were
-//! forgotten (`crate::vfs::in_step`).
+//! forgotten (`crate::fs::in_step`).
 
 use std::collections::HashMap;
 use wayfs_types::{FileId, RecordId};

@@ -15,7 +15,7 @@ use wayfs_types::{Content, FileId, FsError, Inode};
 
 pub(super) const SOON: WaitPolicy = WaitPolicy::Silence(Duration::from_secs(5));
 pub(super) const DIRTY_AGE: Duration = Duration::from_secs(5);
-/// As `crate::vfs::saving` has it.
+/// As `crate::fs::saving` has it.
 pub(super) const INLINE_COMMIT_MAX: u64 = 256 * 1024;
 /// Whether something is uncommitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! Reading, writing, allocating, seeking.
 
-use super::core::{Caller, Vfs, answered};
-use super::errno::errno;
+use super::core::{Caller, FileSystem, answered};
 use crate::files::open_file::{Extend, OpenFile};
 use crate::files::{Access, OperationError, Seek, WaitPolicy};
+use crate::fuse::errno;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use wayfs_fuse::{Errno, FileHandle, FileSystemStatistics, Reply, SeekWhence};
@@ -17,12 +17,12 @@ const NAME_MAX: u32 = wayfs_types::Name::LEN_MAX as u32;
 
 /// A write of the kernel without its bytes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct WriteRequest {
-    pub(super) handle: FileHandle,
-    pub(super) offset: u64,
-    pub(super) flags: i32,
-    pub(super) kill_suid_gid: bool,
-    pub(super) from_cache: bool,
+pub(crate) struct WriteRequest {
+    pub(crate) handle: FileHandle,
+    pub(crate) offset: u64,
+    pub(crate) flags: i32,
+    pub(crate) kill_suid_gid: bool,
+    pub(crate) from_cache: bool,
 }
 
 /// Refuses writes while the disk of the cache is nearly full, so that what was accepted can be committed.
@@ -47,15 +47,15 @@ impl SpaceGuard {
     }
 }
 
-impl Vfs {
-    pub(super) fn read(self: &Arc<Self>, caller: &Caller, handle: FileHandle, offset: u64, size: u32, reply: Reply) {
+impl FileSystem {
+    pub(crate) fn read(self: &Arc<Self>, caller: &Caller, handle: FileHandle, offset: u64, size: u32, reply: Reply) {
         let Some(open) = self.handles.file(handle) else { return answered(reply.error(Errno::BADF)) };
         let range = offset..offset.saturating_add(u64::from(size));
         match self.files.read(&open.file, range.clone(), WaitPolicy::None) {
             Ok(bytes) => answered(reply.data(&bytes)),
             Err(OperationError::Failed(error)) => answered(reply.error(errno(error))),
-            Err(OperationError::WouldBlock) => self.on_worker(&self.readers, caller, reply, move |vfs, slot| {
-                let outcome = vfs.files.read(&open.file, range, vfs.read_patience());
+            Err(OperationError::WouldBlock) => self.on_worker(&self.readers, caller, reply, move |fs, slot| {
+                let outcome = fs.files.read(&open.file, range, fs.read_patience());
                 let Some(reply) = slot.take() else { return };
                 match outcome {
                     Ok(bytes) => answered(reply.data(&bytes)),
@@ -65,7 +65,7 @@ impl Vfs {
         }
     }
 
-    pub(super) fn write(self: &Arc<Self>, caller: &Caller, place: WriteRequest, data: &[u8], reply: Reply) {
+    pub(crate) fn write(self: &Arc<Self>, caller: &Caller, place: WriteRequest, data: &[u8], reply: Reply) {
         let Some(open) = self.handles.file(place.handle) else { return answered(reply.error(Errno::BADF)) };
         if open.access != Access::Write {
             return answered(reply.error(Errno::BADF));
@@ -125,7 +125,7 @@ impl Vfs {
         end <= size || self.engine.has_quota_for(file.id(), end)
     }
 
-    pub(super) fn allocate(
+    pub(crate) fn allocate(
         &self,
         caller: &Caller,
         handle: FileHandle,
@@ -164,7 +164,7 @@ impl Vfs {
         let _ = reply.result(outcome.map_err(errno));
     }
 
-    pub(super) fn seek(
+    pub(crate) fn seek(
         self: &Arc<Self>,
         caller: &Caller,
         handle: FileHandle,
@@ -179,8 +179,8 @@ impl Vfs {
             SeekWhence::Other(_) => return answered(reply.error(Errno::INVAL)),
         };
         match self.files.seek(&open.file, offset, seek, WaitPolicy::None) {
-            Err(OperationError::WouldBlock) => self.on_worker(&self.readers, caller, reply, move |vfs, slot| {
-                let outcome = vfs.files.seek(&open.file, offset, seek, vfs.read_patience());
+            Err(OperationError::WouldBlock) => self.on_worker(&self.readers, caller, reply, move |fs, slot| {
+                let outcome = fs.files.seek(&open.file, offset, seek, fs.read_patience());
                 if let Some(reply) = slot.take() {
                     answer_seek(reply, outcome);
                 }
@@ -190,7 +190,7 @@ impl Vfs {
     }
 
     /// The numbers of the disk with the least room between here and the home: what is written must come to all of them.
-    pub(super) fn statistics(&self, reply: Reply) {
+    pub(crate) fn statistics(&self, reply: Reply) {
         match rustix::fs::statvfs(self.files.directory()) {
             Ok(disk) => answered(reply.statistics(&with_room_above(&disk, self.engine.room_above()))),
             Err(error) => answered(reply.error(error.into())),

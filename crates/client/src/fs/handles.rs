@@ -2,8 +2,8 @@
 
 use crate::files::kernel_way::KernelWay;
 use crate::files::{Access, OpenFile};
-use crate::vfs::listing::Listing;
-use crate::vfs::write_pattern::Kind;
+use crate::fs::listing::Listing;
+use crate::fs::write_pattern::Kind;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};

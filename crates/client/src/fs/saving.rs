@@ -5,13 +5,13 @@
 //! * `fsync`: durable on this machine, and safe at the station if one is connected and answers
 //!   within the bound; without one, durable here is what it promises.
 
-use super::core::{Caller, Close, Vfs, answered};
-use super::errno::errno;
+use super::core::{Caller, Close, FileSystem, answered};
 use super::handles::OpenHandle;
 use super::locks::GoneLocks;
 use super::pending::ReplySlot;
 use crate::files::commit::Committed;
 use crate::files::{Access, EarlyClose, OpenFile, OperationError, WaitPolicy};
+use crate::fuse::errno;
 use std::sync::Arc;
 use wayfs_fuse::{Errno, FileHandle, LockOwner, Reply};
 use wayfs_types::request::{Answer, Level, Request as Ask};
@@ -20,8 +20,8 @@ use wayfs_types::{FileId, FsError, Name, RecordId};
 /// Dirty bytes that are cut and hashed on the thread that reads requests: 0.1 ms.
 pub(super) const INLINE_COMMIT_MAX: u64 = 256 * 1024;
 
-impl Vfs {
-    pub(super) fn flush(self: &Arc<Self>, caller: &Caller, handle: FileHandle, owner: LockOwner, reply: Reply) {
+impl FileSystem {
+    pub(crate) fn flush(self: &Arc<Self>, caller: &Caller, handle: FileHandle, owner: LockOwner, reply: Reply) {
         let Some(open) = self.handles.file(handle) else { return answered(reply.error(Errno::BADF)) };
         if self.has_lost_lock(open.file.id(), handle) {
             self.unlock_records(open.file.id(), owner);
@@ -58,15 +58,15 @@ impl Vfs {
             return answered(reply.ok());
         }
         let asker = caller.clone();
-        self.on_worker(&self.savers, caller, reply, move |vfs, slot| {
-            let mut outcome = vfs.commit(&open, WaitPolicy::Silence(vfs.settings.read_timeout));
+        self.on_worker(&self.savers, caller, reply, move |fs, slot| {
+            let mut outcome = fs.commit(&open, WaitPolicy::Silence(fs.settings.read_timeout));
             if early == EarlyClose::BehindAnother {
                 // What a note would have promised.
-                outcome = outcome.and_then(|committed| Ok(vfs.files.sync().map(|()| committed)?));
+                outcome = outcome.and_then(|committed| Ok(fs.files.sync().map(|()| committed)?));
             }
             let Some(reply) = slot.take() else { return };
             match outcome {
-                Ok(committed) => vfs.flushed(&asker, open.file.id(), committed, reply),
+                Ok(committed) => fs.flushed(&asker, open.file.id(), committed, reply),
                 Err(slow) => answered(reply.error(errno(slow.into_error()))),
             }
         });
@@ -87,12 +87,12 @@ impl Vfs {
             }
         }
         let asker = caller.clone();
-        self.on_worker(&self.savers, caller, reply, move |vfs, slot| {
-            let outcome = vfs.settle_file(file);
-            vfs.unlock_records(file, owner);
+        self.on_worker(&self.savers, caller, reply, move |fs, slot| {
+            let outcome = fs.settle_file(file);
+            fs.unlock_records(file, owner);
             let Some(reply) = slot.take() else { return };
             match outcome {
-                Ok(committed) => vfs.flushed(&asker, file, committed, reply),
+                Ok(committed) => fs.flushed(&asker, file, committed, reply),
                 Err(slow) => answered(reply.error(errno(slow.into_error()))),
             }
         });
@@ -114,16 +114,16 @@ impl Vfs {
                 return then(self, reply);
             }
         }
-        self.on_worker(&self.savers, caller, reply, move |vfs, slot| {
+        self.on_worker(&self.savers, caller, reply, move |fs, slot| {
             // What cannot be committed is kept and tried again; holding the lock for it would help nobody.
-            note_unsettled(file, &vfs.settle_file(file));
+            note_unsettled(file, &fs.settle_file(file));
             if let Some(reply) = slot.take() {
-                then(vfs, reply);
+                then(fs, reply);
             }
         });
     }
 
-    /// As [`Vfs::settle_file`], if that takes no time.
+    /// As [`FileSystem::settle_file`], if that takes no time.
     fn try_settle(&self, file: FileId) -> Result<Option<RecordId>, OperationError> {
         if self.files.closing_len() > 0 {
             return Err(OperationError::WouldBlock);
@@ -186,7 +186,7 @@ impl Vfs {
         committed.stored.record
     }
 
-    pub(super) fn release(self: &Arc<Self>, handle: FileHandle, flock: Option<LockOwner>, reply: Reply) {
+    pub(crate) fn release(self: &Arc<Self>, handle: FileHandle, flock: Option<LockOwner>, reply: Reply) {
         if let Some(open) = self.handles.file(handle).filter(|open| open.access == Access::Write) {
             open.file.notice_mapped_writes();
         }
@@ -203,15 +203,15 @@ impl Vfs {
         if open.file.dirty_len() <= INLINE_COMMIT_MAX && self.commit(&open, WaitPolicy::None).is_ok() {
             return answered(reply.ok());
         }
-        let vfs = Arc::clone(self);
+        let fs = Arc::clone(self);
         if self.files.is_closing(open.file.id()) {
             answered(reply.ok());
             // Without a place in the queue it is committed by age.
-            let _ = self.cutters.run(move || vfs.commit_closed(open.file.id()));
+            let _ = self.cutters.run(move || fs.commit_closed(open.file.id()));
             return;
         }
         let job = self.savers.run(move || {
-            if let Err(slow) = vfs.commit(&open, WaitPolicy::Silence(vfs.settings.read_timeout)) {
+            if let Err(slow) = fs.commit(&open, WaitPolicy::Silence(fs.settings.read_timeout)) {
                 tracing::warn!(file = %open.file.id(), error = %slow, "commit of a closed file: will be tried again");
             }
             let _ = reply.ok();
@@ -224,10 +224,10 @@ impl Vfs {
     /// Lets go of locks when what was done under them is in the log.
     fn settle_and_unlock(self: &Arc<Self>, file: FileId, locks: GoneLocks, reply: Reply) {
         let locks = Arc::new(locks);
-        let (vfs, ending) = (Arc::clone(self), Arc::clone(&locks));
+        let (fs, ending) = (Arc::clone(self), Arc::clone(&locks));
         let job = self.savers.run(move || {
-            note_unsettled(file, &vfs.settle_file(file));
-            vfs.unlock_gone(&ending);
+            note_unsettled(file, &fs.settle_file(file));
+            fs.unlock_gone(&ending);
             let _ = reply.ok();
         });
         if job.is_err() {
@@ -236,7 +236,7 @@ impl Vfs {
         }
     }
 
-    pub(super) fn fsync(self: &Arc<Self>, caller: &Caller, handle: Option<FileHandle>, file: FileId, reply: Reply) {
+    pub(crate) fn fsync(self: &Arc<Self>, caller: &Caller, handle: Option<FileHandle>, file: FileId, reply: Reply) {
         let open = handle.and_then(|handle| self.handles.file(handle));
         if handle.is_some() && open.is_none() {
             return answered(reply.error(Errno::BADF));
@@ -245,15 +245,15 @@ impl Vfs {
             return answered(reply.error(Errno::IO));
         }
         let asker = caller.clone();
-        self.on_worker(&self.savers, caller, reply, move |vfs, slot| {
+        self.on_worker(&self.savers, caller, reply, move |fs, slot| {
             let outcome = match &open {
-                Some(open) => vfs.commit_synced(open),
-                None => vfs.commit_closing().map(|()| None),
+                Some(open) => fs.commit_synced(open),
+                None => fs.commit_closing().map(|()| None),
             };
             match outcome {
                 Ok(record) => {
-                    let wants = if vfs.engine.is_exclusive(file) { Wants::Order } else { Wants::Safety };
-                    vfs.make_durable(&asker, record.or_else(|| vfs.own_record(file)), wants, slot);
+                    let wants = if fs.engine.is_exclusive(file) { Wants::Order } else { Wants::Safety };
+                    fs.make_durable(&asker, record.or_else(|| fs.own_record(file)), wants, slot);
                 }
                 Err(slow) => {
                     if let Some(reply) = slot.take() {
@@ -322,23 +322,23 @@ impl Vfs {
         if self.files.closing_len() == 0 {
             return then(self, reply);
         }
-        self.on_worker(&self.savers, caller, reply, move |vfs, slot| {
-            let found = vfs.engine.request(Ask::Lookup { parent, name }, vfs.settings.metadata_timeout);
+        self.on_worker(&self.savers, caller, reply, move |fs, slot| {
+            let found = fs.engine.request(Ask::Lookup { parent, name }, fs.settings.metadata_timeout);
             let outcome = match found {
-                Ok(Answer::File(_, inode)) if inode.is_directory() => vfs.commit_closing(),
-                Ok(Answer::File(file, _)) => vfs.commit_if_closing(file),
+                Ok(Answer::File(_, inode)) if inode.is_directory() => fs.commit_closing(),
+                Ok(Answer::File(file, _)) => fs.commit_if_closing(file),
                 // Whoever asked is told the same by what follows.
                 Ok(_) | Err(_) => Ok(()),
             };
             let Some(reply) = slot.take() else { return };
             match outcome {
-                Ok(()) => then(vfs, reply),
+                Ok(()) => then(fs, reply),
                 Err(slow) => answered(reply.error(errno(slow.into_error()))),
             }
         });
     }
 
-    /// As [`Vfs::when_whole`], for a file itself.
+    /// As [`FileSystem::when_whole`], for a file itself.
     pub(super) fn when_file_whole(
         self: &Arc<Self>,
         caller: &Caller,
@@ -349,11 +349,11 @@ impl Vfs {
         if !self.files.is_closing(file) {
             return then(self, reply);
         }
-        self.on_worker(&self.savers, caller, reply, move |vfs, slot| {
-            let outcome = vfs.commit_if_closing(file);
+        self.on_worker(&self.savers, caller, reply, move |fs, slot| {
+            let outcome = fs.commit_if_closing(file);
             let Some(reply) = slot.take() else { return };
             match outcome {
-                Ok(()) => then(vfs, reply),
+                Ok(()) => then(fs, reply),
                 Err(slow) => answered(reply.error(errno(slow.into_error()))),
             }
         });
@@ -417,17 +417,17 @@ impl Vfs {
     }
 
     /// `syncfs`: everything that is written.
-    pub(super) fn sync_all(self: &Arc<Self>, caller: &Caller, reply: Reply) {
+    pub(crate) fn sync_all(self: &Arc<Self>, caller: &Caller, reply: Reply) {
         let asker = caller.clone();
-        self.on_worker(&self.savers, caller, reply, move |vfs, slot| {
-            let failed = vfs.commit_all();
+        self.on_worker(&self.savers, caller, reply, move |fs, slot| {
+            let failed = fs.commit_all();
             if let Some((_, error)) = failed.first() {
                 if let Some(reply) = slot.take() {
                     let _ = reply.error(errno(*error));
                 }
                 return;
             }
-            vfs.make_durable(&asker, None, Wants::Safety, slot);
+            fs.make_durable(&asker, None, Wants::Safety, slot);
         });
     }
 

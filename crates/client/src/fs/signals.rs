@@ -8,7 +8,7 @@
 //! The kernel tells of the first signal during a request only, and not of which. What waits to be delivered to the caller stands in
 //! `/proc`; while somebody goes on waiting after a signal, that is looked at again ten times a second.
 
-use super::core::Vfs;
+use super::core::FileSystem;
 use super::pending::Told;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -39,12 +39,12 @@ fn has_ending_signal(status: &str) -> bool {
     (mask("SigPnd:") | mask("ShdPnd:")) & !mask("SigBlk:") & ENDING != 0
 }
 
-impl Vfs {
+impl FileSystem {
     /// The caller of a request got a signal.
-    pub(super) fn signalled(self: &Arc<Self>, unique: Unique) {
+    pub(crate) fn signalled(self: &Arc<Self>, unique: Unique) {
         if self.pending.signalled(unique, &*self.engine) == Told::First {
-            let vfs = Arc::downgrade(self);
-            let spawned = std::thread::Builder::new().name("signals".to_owned()).spawn(move || watch(&vfs));
+            let fs = Arc::downgrade(self);
+            let spawned = std::thread::Builder::new().name("signals".to_owned()).spawn(move || watch(&fs));
             if let Err(error) = spawned {
                 tracing::warn!(%error, "no thread looks for signals: all that were signalled are interrupted");
                 self.pending.interrupt_signalled(&*self.engine, |_| true);
@@ -54,11 +54,11 @@ impl Vfs {
 }
 
 /// Looks at those who go on waiting, as long as there are any.
-fn watch(vfs: &Weak<Vfs>) {
+fn watch(fs: &Weak<FileSystem>) {
     loop {
         std::thread::sleep(LOOK_PERIOD);
-        let Some(vfs) = vfs.upgrade() else { return };
-        if !vfs.pending.interrupt_signalled(&*vfs.engine, is_asked_to_end) {
+        let Some(fs) = fs.upgrade() else { return };
+        if !fs.pending.interrupt_signalled(&*fs.engine, is_asked_to_end) {
             return;
         }
     }

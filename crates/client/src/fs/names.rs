@@ -1,8 +1,8 @@
 //! Operations on names.
 
 use super::acl::{self, Acl};
-use super::core::{Answered, Caller, Changed, Vfs, answered, file_id, refuse};
-use super::errno::name_errno;
+use super::core::{Answered, Caller, Changed, FileSystem, answered, file_id, refuse};
+use crate::fuse::name_errno;
 use crate::numbers::is_first;
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -23,20 +23,20 @@ const SET_GID: u16 = 0o2000;
 
 /// What `mknod` asks for.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct NewNode {
-    pub(super) mode: NewMode,
-    pub(super) device: u32,
+pub(crate) struct NewNode {
+    pub(crate) mode: NewMode,
+    pub(crate) device: u32,
 }
 
 /// The mode that a program asks for, and what it wants taken off.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct NewMode {
-    pub(super) asked: u32,
-    pub(super) umask: u32,
+pub(crate) struct NewMode {
+    pub(crate) asked: u32,
+    pub(crate) umask: u32,
 }
 
 /// What is done with a file when all changes of it are made.
-pub(super) type WithInode = Box<dyn FnOnce(&Arc<Vfs>, Reply, &Inode) + Send>;
+pub(super) type WithInode = Box<dyn FnOnce(&Arc<FileSystem>, Reply, &Inode) + Send>;
 
 /// Checks a name; answers the refusal itself.
 pub(super) fn checked(name: &OsStr, reply: Reply) -> Option<(Name, Reply)> {
@@ -49,8 +49,8 @@ pub(super) fn checked(name: &OsStr, reply: Reply) -> Option<(Name, Reply)> {
     }
 }
 
-impl Vfs {
-    pub(super) fn lookup(self: &Arc<Self>, caller: &Caller, parent: FileId, name: &OsStr, reply: Reply) {
+impl FileSystem {
+    pub(crate) fn lookup(self: &Arc<Self>, caller: &Caller, parent: FileId, name: &OsStr, reply: Reply) {
         match name.as_encoded_bytes() {
             b"." => return self.find_by_handle(caller, parent, reply),
             b".." => return self.find_parent(caller, parent, reply),
@@ -58,13 +58,13 @@ impl Vfs {
         }
         let Some((name, reply)) = checked(name, reply) else { return };
         let asker = caller.clone();
-        let known = self.ask(caller, Ask::Lookup { parent, name }, reply, move |vfs, reply, outcome| match outcome {
+        let known = self.ask(caller, Ask::Lookup { parent, name }, reply, move |fs, reply, outcome| match outcome {
             Ok(Answer::File(file, inode)) => {
-                let ttl = vfs.ttl(&asker, parent);
-                vfs.second_walks.found(asker.pid, ttl, (file, &inode));
-                vfs.answer_entry(vfs.entry(file, &inode, asker.since, ttl), reply);
+                let ttl = fs.ttl(&asker, parent);
+                fs.second_walks.found(asker.pid, ttl, (file, &inode));
+                fs.answer_entry(fs.entry(file, &inode, asker.since, ttl), reply);
             }
-            Err(FsError::NotFound) => answered(reply.entry(&Entry::negative(vfs.ttl(&asker, parent)))),
+            Err(FsError::NotFound) => answered(reply.entry(&Entry::negative(fs.ttl(&asker, parent)))),
             other => refuse(reply, other),
         });
         if known == Answered::Elsewhere {
@@ -81,16 +81,16 @@ impl Vfs {
             return refuse(reply, Err(FsError::Stale));
         }
         let asker = caller.clone();
-        self.with_inode(caller, file, reply, move |vfs, reply, file, inode| {
-            vfs.answer_entry(vfs.entry(file, inode, asker.since, vfs.file_ttl(&asker, file, inode)), reply);
+        self.with_inode(caller, file, reply, move |fs, reply, file, inode| {
+            fs.answer_entry(fs.entry(file, inode, asker.since, fs.file_ttl(&asker, file, inode)), reply);
         });
     }
 
     fn find_parent(self: &Arc<Self>, caller: &Caller, directory: FileId, reply: Reply) {
         let asker = caller.clone();
-        self.with_inode(caller, directory, reply, move |vfs, reply, directory, inode| {
+        self.with_inode(caller, directory, reply, move |fs, reply, directory, inode| {
             let parent = inode.places.first().map_or(directory, |place| place.parent);
-            vfs.find_by_handle(&asker, parent, reply);
+            fs.find_by_handle(&asker, parent, reply);
         });
     }
 
@@ -134,15 +134,15 @@ impl Vfs {
 
     fn make(self: &Arc<Self>, caller: &Caller, change: Change, lists: Vec<(XattrName, Bytes)>, reply: Reply) {
         let asker = caller.clone();
-        self.change(caller, change, reply, move |vfs, reply, Changed { file, inode, .. }| {
+        self.change(caller, change, reply, move |fs, reply, Changed { file, inode, .. }| {
             let changes = set_lists(file, lists);
-            vfs.change_all(
+            fs.change_all(
                 &asker.clone(),
                 changes,
                 inode,
                 reply,
-                Box::new(move |vfs, reply, inode| {
-                    vfs.answer_entry(vfs.entry(file, inode, asker.since, vfs.file_ttl(&asker, file, inode)), reply);
+                Box::new(move |fs, reply, inode| {
+                    fs.answer_entry(fs.entry(file, inode, asker.since, fs.file_ttl(&asker, file, inode)), reply);
                 }),
             );
         });
@@ -159,12 +159,12 @@ impl Vfs {
     ) {
         let Some(change) = changes.pop_front() else { return then(self, reply, &inode) };
         let asker = caller.clone();
-        self.change(caller, change, reply, move |vfs, reply, changed| {
-            vfs.change_all(&asker, changes, changed.inode, reply, then);
+        self.change(caller, change, reply, move |fs, reply, changed| {
+            fs.change_all(&asker, changes, changed.inode, reply, then);
         });
     }
 
-    pub(super) fn symlink(
+    pub(crate) fn symlink(
         self: &Arc<Self>,
         caller: &Caller,
         parent: FileId,
@@ -185,7 +185,7 @@ impl Vfs {
         self.make(caller, Change::Create { parent, name, kind, mode: 0o777, uid, gid }, Vec::new(), reply);
     }
 
-    pub(super) fn make_node(
+    pub(crate) fn make_node(
         self: &Arc<Self>,
         caller: &Caller,
         parent: FileId,
@@ -212,7 +212,7 @@ impl Vfs {
         self.make(caller, Change::Create { parent, name, kind, mode, uid, gid }, lists.of_file(), reply);
     }
 
-    pub(super) fn make_directory(
+    pub(crate) fn make_directory(
         self: &Arc<Self>,
         caller: &Caller,
         parent: FileId,
@@ -230,20 +230,20 @@ impl Vfs {
         self.make(caller, change, owner.lists.of_directory(), reply);
     }
 
-    pub(super) fn unlink(self: &Arc<Self>, caller: &Caller, parent: FileId, name: &OsStr, reply: Reply) {
+    pub(crate) fn unlink(self: &Arc<Self>, caller: &Caller, parent: FileId, name: &OsStr, reply: Reply) {
         let Some((name, reply)) = checked(name, reply) else { return };
-        self.change(caller, Change::Unlink { parent, name }, reply, |vfs, reply, changed| {
-            vfs.keep_removed(changed.removed);
+        self.change(caller, Change::Unlink { parent, name }, reply, |fs, reply, changed| {
+            fs.keep_removed(changed.removed);
             let _ = reply.ok();
         });
     }
 
-    pub(super) fn remove_directory(self: &Arc<Self>, caller: &Caller, parent: FileId, name: &OsStr, reply: Reply) {
+    pub(crate) fn remove_directory(self: &Arc<Self>, caller: &Caller, parent: FileId, name: &OsStr, reply: Reply) {
         let Some((name, reply)) = checked(name, reply) else { return };
         self.change(caller, Change::Rmdir { parent, name }, reply, |_, reply, _| answered(reply.ok()));
     }
 
-    pub(super) fn rename(
+    pub(crate) fn rename(
         self: &Arc<Self>,
         caller: &Caller,
         (from_parent, from_name): (FileId, &OsStr),
@@ -269,23 +269,23 @@ impl Vfs {
         let asker = caller.clone();
         let (from, to) = ((from_parent, from_name.clone()), (to_parent, to_name.clone()));
         let change = Change::Rename { from_parent, from_name, to_parent, to_name, target };
-        self.when_whole(caller, from, reply, move |vfs, reply| match target {
+        self.when_whole(caller, from, reply, move |fs, reply| match target {
             RenameTarget::Exchange => {
                 let again = asker.clone();
-                vfs.when_whole(&again, to, reply, move |vfs, reply| vfs.rename_whole(&asker, change, reply));
+                fs.when_whole(&again, to, reply, move |fs, reply| fs.rename_whole(&asker, change, reply));
             }
-            RenameTarget::Replace | RenameTarget::MustBeFree => vfs.rename_whole(&asker, change, reply),
+            RenameTarget::Replace | RenameTarget::MustBeFree => fs.rename_whole(&asker, change, reply),
         });
     }
 
     fn rename_whole(self: &Arc<Self>, caller: &Caller, change: Change, reply: Reply) {
-        self.change(caller, change, reply, |vfs, reply, changed| {
-            vfs.keep_removed(changed.removed);
+        self.change(caller, change, reply, |fs, reply, changed| {
+            fs.keep_removed(changed.removed);
             let _ = reply.ok();
         });
     }
 
-    pub(super) fn link(
+    pub(crate) fn link(
         self: &Arc<Self>,
         caller: &Caller,
         file: wayfs_fuse::Inode,
@@ -298,15 +298,15 @@ impl Vfs {
             Ok(file) if is_first(file) => self.give_name(caller, file, (parent, name), reply),
             Ok(file) => {
                 let asker = caller.clone();
-                self.when_file_whole(caller, file, reply, move |vfs, reply| {
-                    vfs.make(&asker, Change::Link { file, parent, name }, Vec::new(), reply);
+                self.when_file_whole(caller, file, reply, move |fs, reply| {
+                    fs.make(&asker, Change::Link { file, parent, name }, Vec::new(), reply);
                 });
             }
             Err(error) => answered(reply.error(error)),
         }
     }
 
-    pub(super) fn read_link(self: &Arc<Self>, caller: &Caller, file: FileId, reply: Reply) {
+    pub(crate) fn read_link(self: &Arc<Self>, caller: &Caller, file: FileId, reply: Reply) {
         self.with_inode(caller, file, reply, |_, reply, _, inode| match &inode.kind {
             Kind::Symlink(target) => answered(reply.link_target(OsStr::from_bytes(target))),
             _ => answered(reply.error(Errno::INVAL)),

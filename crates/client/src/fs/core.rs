@@ -1,7 +1,6 @@
 //! What all operations share.
 
 use super::attributes::attributes;
-use super::errno::errno;
 use super::handles::Handles;
 use super::identity::Identities;
 use super::in_step::Shown;
@@ -11,6 +10,7 @@ use super::second_walks::SecondWalks;
 use super::shared_memory::SharedMemory;
 use crate::engine::Engine;
 use crate::files::{FileTable, WaitPolicy};
+use crate::fuse::errno;
 use crate::inotify::Watchers;
 use crate::notices::{Notices, Stale};
 use crate::workers::Workers;
@@ -34,7 +34,7 @@ pub enum Close {
 
 /// Settings of the mount.
 #[derive(Debug, Clone)]
-pub struct VfsSettings {
+pub struct FileSystemSettings {
     /// When `close` returns.
     pub close: Close,
     /// Longest wait of an operation on names and attributes. Default 10 s.
@@ -61,7 +61,7 @@ pub struct VfsSettings {
     pub people: Option<super::People>,
 }
 
-impl Default for VfsSettings {
+impl Default for FileSystemSettings {
     fn default() -> Self {
         Self {
             close: Close::default(),
@@ -78,14 +78,14 @@ impl Default for VfsSettings {
     }
 }
 
-/// The mount's state. [`super::Front`] hands requests to it.
-pub struct Vfs {
-    pub(super) engine: Arc<dyn Engine>,
-    pub(super) files: Arc<FileTable>,
-    pub(super) settings: VfsSettings,
+/// The file system of one mount: what all its operations share.
+pub struct FileSystem {
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) files: Arc<FileTable>,
+    pub(super) settings: FileSystemSettings,
     /// By the names that the volume had when it was mounted.
     by_names: OnceLock<Identities>,
-    pub(super) handles: Handles,
+    pub(crate) handles: Handles,
     pub(super) pending: Pending,
     pub(super) locks: HeldLocks,
     pub(super) shared_memory: SharedMemory,
@@ -113,9 +113,9 @@ pub struct Vfs {
     pub(super) has_lists: AtomicBool,
     pub(super) space: super::data::SpaceGuard,
     /// What the kernel must forget.
-    pub(super) notices: Arc<Notices>,
+    pub(crate) notices: Arc<Notices>,
     /// Changes from elsewhere that programs are told of by inotify.
-    pub(super) watchers: Arc<Watchers>,
+    pub(crate) watchers: Arc<Watchers>,
 }
 
 /// Threads that wait for bytes from afar: as many reads can be under way.
@@ -138,7 +138,7 @@ const COPIES_KEPT: Duration = Duration::from_secs(45);
 /// Jobs that may wait for any of them; one more is answered with `ETIMEDOUT`.
 const WAITING_MAX: usize = 4096;
 
-impl Vfs {
+impl FileSystem {
     /// A mount over a replica and its files.
     ///
     /// # Errors
@@ -147,7 +147,7 @@ impl Vfs {
         engine: Arc<dyn Engine>,
         files: Arc<FileTable>,
         notices: Arc<Notices>,
-        settings: VfsSettings,
+        settings: FileSystemSettings,
     ) -> std::io::Result<Arc<Self>> {
         Ok(Arc::new(Self {
             engine,
@@ -194,7 +194,7 @@ impl Vfs {
     }
 
     /// Its settings.
-    pub fn settings(&self) -> &VfsSettings {
+    pub fn settings(&self) -> &FileSystemSettings {
         &self.settings
     }
 
@@ -243,7 +243,7 @@ impl Vfs {
         self.files.end();
     }
 
-    pub(super) fn agreed(&self, granted: &wayfs_fuse::Granted, notifier: &Notifier) {
+    pub(crate) fn agreed(&self, granted: &wayfs_fuse::Granted, notifier: &Notifier) {
         let has = granted.flags.contains(wayfs_fuse::InitFlags::PASSTHROUGH);
         self.has_passthrough.store(has, Ordering::Relaxed);
         let lists = wayfs_fuse::InitFlags::POSIX_ACL | wayfs_fuse::InitFlags::DONT_MASK;
@@ -264,7 +264,7 @@ impl Vfs {
         self.ask_within(caller, ask, self.settings.metadata_timeout, reply, then)
     }
 
-    /// As [`Vfs::ask`], with a bound of its own.
+    /// As [`FileSystem::ask`], with a bound of its own.
     pub(super) fn ask_within(
         self: &Arc<Self>,
         caller: &Caller,
@@ -274,13 +274,13 @@ impl Vfs {
         then: impl FnOnce(&Arc<Self>, Reply, Outcome) + Send + 'static,
     ) -> Answered {
         let answered = Arc::new(AtomicBool::new(false));
-        let (vfs, was_answered, unique) = (Arc::clone(self), Arc::clone(&answered), caller.unique);
+        let (fs, was_answered, unique) = (Arc::clone(self), Arc::clone(&answered), caller.unique);
         let ended_by = if matches!(ask, Ask::Lock(_)) { EndedBy::AnySignal } else { EndedBy::WishToEnd };
         let callback = Box::new(move |outcome| {
             // The order matters: whoever registers the wait after this looks at the flag.
             was_answered.store(true, Ordering::SeqCst);
-            vfs.pending.done(unique);
-            then(&vfs, reply, outcome);
+            fs.pending.done(unique);
+            then(&fs, reply, outcome);
         });
         let Some(id) = self.engine.submit(ask, timeout, callback) else { return Answered::Here };
         self.pending.wait_for_engine((unique, caller.pid), id, ended_by);
@@ -301,8 +301,8 @@ impl Vfs {
         then: impl FnOnce(&Arc<Self>, Reply, Changed) + Send + 'static,
     ) {
         let ask = Ask::Change { user: self.user(caller), change };
-        self.ask(caller, ask, reply, move |vfs, reply, outcome| match outcome {
-            Ok(Answer::Changed { file, inode, removed, .. }) => then(vfs, reply, Changed { file, inode, removed }),
+        self.ask(caller, ask, reply, move |fs, reply, outcome| match outcome {
+            Ok(Answer::Changed { file, inode, removed, .. }) => then(fs, reply, Changed { file, inode, removed }),
             other => refuse(reply, other),
         });
     }
@@ -312,7 +312,7 @@ impl Vfs {
     ///
     /// Of a removed file that is the inode that it had last. What the engine keeps is a marker without contents, and a
     /// program that found the name just before another file was renamed over it must not read an empty file.
-    pub(super) fn with_inode(
+    pub(crate) fn with_inode(
         self: &Arc<Self>,
         caller: &Caller,
         file: FileId,
@@ -323,12 +323,12 @@ impl Vfs {
             return then(self, reply, file, &removed);
         }
         let thread = caller.pid;
-        self.ask(caller, Ask::Attributes { file }, reply, move |vfs, reply, outcome| match outcome {
+        self.ask(caller, Ask::Attributes { file }, reply, move |fs, reply, outcome| match outcome {
             Ok(Answer::File(file, inode)) if inode.is_removed() && !inode.is_directory() => {
-                vfs.with_removed(thread, reply, file, then);
+                fs.with_removed(thread, reply, file, then);
             }
-            Err(FsError::NotFound) => vfs.with_removed(thread, reply, file, then),
-            Ok(Answer::File(file, inode)) => then(vfs, reply, file, &inode),
+            Err(FsError::NotFound) => fs.with_removed(thread, reply, file, then),
+            Ok(Answer::File(file, inode)) => then(fs, reply, file, &inode),
             other => refuse(reply, other),
         });
     }
@@ -360,11 +360,11 @@ impl Vfs {
         work: impl FnOnce(&Arc<Self>, &ReplySlot) + Send + 'static,
     ) {
         let slot = ReplySlot::new(reply);
-        let (vfs, unique, waiting) = (Arc::clone(self), caller.unique, Arc::clone(&slot));
+        let (fs, unique, waiting) = (Arc::clone(self), caller.unique, Arc::clone(&slot));
         self.pending.wait_for_worker((unique, caller.pid), &slot);
         let queued = workers.run(move || {
-            work(&vfs, &waiting);
-            vfs.pending.worker_done(unique);
+            work(&fs, &waiting);
+            fs.pending.worker_done(unique);
         });
         if queued.is_err() {
             self.pending.done(unique);
@@ -422,9 +422,9 @@ impl Vfs {
         }
     }
 
-    /// As [`Vfs::ttl`], for a file in whatever directories it stands. Of one with names that it does not list, who changes it
+    /// As [`FileSystem::ttl`], for a file in whatever directories it stands. Of one with names that it does not list, who changes it
     /// calls those who look at it and those who look at the directories that it lists.
-    pub(super) fn file_ttl(&self, caller: &Caller, file: FileId, inode: &Inode) -> Duration {
+    pub(crate) fn file_ttl(&self, caller: &Caller, file: FileId, inode: &Inode) -> Duration {
         let ttls = inode.places.iter().map(|place| self.ttl(caller, place.parent));
         let listed = ttls.min().unwrap_or(Duration::ZERO);
         match inode.is_crowded() {
@@ -447,11 +447,11 @@ impl Vfs {
         expire: bool,
         then: impl FnOnce() + Send + 'static,
     ) -> bool {
-        let vfs = Arc::clone(self);
+        let fs = Arc::clone(self);
         let job = move || {
-            vfs.commit_closing_in(&directories);
+            fs.commit_closing_in(&directories);
             if expire {
-                vfs.expire_all();
+                fs.expire_all();
             }
             then();
         };
@@ -471,8 +471,8 @@ impl Vfs {
         }
     }
 
-    /// A name's answer; `since` as in [`Vfs::attributes`], `ttl` as [`Vfs::ttl`] has it.
-    pub(super) fn entry(&self, file: FileId, inode: &Inode, since: u64, ttl: Duration) -> Shown<Entry> {
+    /// A name's answer; `since` as in [`FileSystem::attributes`], `ttl` as [`FileSystem::ttl`] has it.
+    pub(crate) fn entry(&self, file: FileId, inode: &Inode, since: u64, ttl: Duration) -> Shown<Entry> {
         let Shown { version, what: attributes, .. } = self.attributes(file, inode, since);
         let inode = wayfs_fuse::Inode::new(self.notices.numbers.tell(file).inode_number());
         let what = Entry { inode, generation: 0, entry_ttl: ttl, attributes_ttl: ttl, attributes };
@@ -506,21 +506,21 @@ pub(super) struct Changed {
 
 /// Who asks, kept when the request itself is gone.
 #[derive(Clone)]
-pub(super) struct Caller {
-    pub(super) unique: Unique,
-    /// His number on this machine, by which he has rights; in the volume he has [`Vfs::user`].
-    pub(super) uid: u32,
-    pub(super) gid: u32,
-    pub(super) pid: u32,
-    pub(super) flag: InterruptFlag,
+pub(crate) struct Caller {
+    pub(crate) unique: Unique,
+    /// His number on this machine, by which he has rights; in the volume he has [`FileSystem::user`].
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    pub(crate) pid: u32,
+    pub(crate) flag: InterruptFlag,
     /// How often the replica had changed when the request came: what it is answered with is of then or later.
-    pub(super) since: u64,
+    pub(crate) since: u64,
     /// How often something had been answered by then for which nobody vouched.
-    pub(super) unvouched: u64,
+    pub(crate) unvouched: u64,
 }
 
 impl Caller {
-    pub(super) fn of(request: &Request, engine: &dyn Engine) -> Self {
+    pub(crate) fn of(request: &Request, engine: &dyn Engine) -> Self {
         Self {
             unique: request.unique(),
             uid: request.uid(),
@@ -546,9 +546,9 @@ pub(super) fn refuse(reply: Reply, outcome: Outcome) {
 }
 
 /// Ends a branch that answered: whether the kernel took it changes nothing here.
-pub(super) fn answered(_: wayfs_fuse::Delivery) {}
+pub(crate) fn answered(_: wayfs_fuse::Delivery) {}
 
 /// The file behind an inode number of the kernel.
-pub(super) fn file_id(inode: wayfs_fuse::Inode) -> Result<FileId, Errno> {
+pub(crate) fn file_id(inode: wayfs_fuse::Inode) -> Result<FileId, Errno> {
     FileId::from_inode_number(inode.number()).map_err(|_| Errno::STALE)
 }

@@ -1,7 +1,7 @@
 //! Writes past the daemon on real mounts: each case beside what programs see of it, and what is stored.
 
-use super::Close;
 use super::mount_tests::{Mounted, eventually, mounted, mounted_over, noise, sh};
+use crate::fs::Close;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
@@ -24,7 +24,7 @@ fn stage() -> Option<Mounted> {
 
 /// Waits until what was closed is stored, and compares.
 fn stored(mount: &Mounted, name: &str, bytes: &[u8]) {
-    eventually(|| mount.vfs.files().dirty().is_empty());
+    eventually(|| mount.fs.files().dirty().is_empty());
     assert!(mount.toy.bytes_of(name) == bytes, "{name} is stored otherwise");
     assert!(fs::read(mount.path(name)).unwrap() == bytes, "{name} is read otherwise");
 }
@@ -152,7 +152,7 @@ fn files_without_a_name_are_written_on() {
     writer.write_all_at(&bytes, 1 << 20).unwrap();
     assert_eq!(writer.metadata().unwrap().nlink(), 0);
     drop(writer);
-    eventually(|| mount.vfs.files().dirty().is_empty());
+    eventually(|| mount.fs.files().dirty().is_empty());
     assert_eq!((mount.toy.stores(), fs::read(mount.path("old")).unwrap()), (stores, b"new".to_vec()));
 }
 
@@ -232,7 +232,7 @@ fn a_file_that_was_closed_is_stored_before_it_is_renamed_or_linked() {
     fs::create_dir(mount.path("d")).unwrap();
     fs::write(mount.path("d/inside"), &bytes).unwrap();
     fs::rename(mount.path("d"), mount.path("e")).unwrap();
-    assert!(mount.vfs.files().dirty().is_empty());
+    assert!(mount.fs.files().dirty().is_empty());
     let copied =
         sh("cp -p e/inside copy; cmp copy linked; touch -r copy mark; test ! copy -nt mark; echo same", &mount.point);
     assert_eq!(copied, "same\n");
@@ -258,7 +258,7 @@ fn a_handle_that_several_programs_share_is_one_file() {
     drop(child);
     drop(writer);
     eventually(|| {
-        mount.vfs.commit_aged();
+        mount.fs.commit_aged();
         mount.toy.bytes_of("g") == bytes
     });
     held.kill().unwrap();
@@ -293,8 +293,8 @@ m.close()
     let end = bytes.len() - 3;
     bytes[end..].copy_from_slice(b"end");
     eventually(|| {
-        mount.vfs.commit_aged();
-        mount.vfs.commit_all();
+        mount.fs.commit_aged();
+        mount.fs.commit_all();
         mount.toy.bytes_of("f") == bytes
     });
 }
@@ -338,7 +338,7 @@ fn a_disk_that_runs_full_under_a_writer_says_so_and_is_used_again() {
     assert_eq!(refused.and_then(|error| error.raw_os_error()), Some(libc::ENOSPC));
     fs::remove_file(mount.path("large.x")).unwrap();
     drop(writer);
-    eventually(|| mount.vfs.files().dirty().is_empty());
+    eventually(|| mount.fs.files().dirty().is_empty());
     // The room is free when the kernel has told of the end of the removed file's last handle.
     eventually(|| fs::write(mount.path("after.x"), &bytes).is_ok());
     stored(&mount, "before.x", &bytes);

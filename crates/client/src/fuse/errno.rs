@@ -4,7 +4,7 @@ use wayfs_fuse::Errno;
 use wayfs_types::{FsError, NameError};
 
 /// The number that programs know a refusal by.
-pub fn errno(error: FsError) -> Errno {
+pub(crate) fn errno(error: FsError) -> Errno {
     match error {
         FsError::NotFound => Errno::NOENT,
         FsError::Exists => Errno::EXIST,
@@ -36,7 +36,7 @@ pub fn errno(error: FsError) -> Errno {
 }
 
 /// Why a name from the kernel is refused. `.` and `..` never come from a kernel that resolves them itself.
-pub fn name_errno(error: NameError) -> Errno {
+pub(crate) fn name_errno(error: NameError) -> Errno {
     match error {
         NameError::TooLong => Errno::NAMETOOLONG,
         NameError::Reserved | NameError::BadByte => Errno::INVAL,

@@ -1,6 +1,6 @@
 //! Requests of the thread that tells watchers: answered as if they had changed something.
 
-use super::core::{Caller, Vfs, answered};
+use crate::fs::core::{Caller, FileSystem, answered};
 use crate::inotify::Act;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +34,7 @@ fn stand_in(file: FileId) -> Entry {
     }
 }
 
-impl Vfs {
+impl FileSystem {
     /// Answers a request of the thread that tells watchers. Gives the reply back where the request changes nothing, or is
     /// another thread's: it is answered as any other.
     pub(super) fn rehearse(
@@ -75,8 +75,8 @@ impl Vfs {
 
     fn show_made(self: &Arc<Self>, caller: &Caller, made: FileId, reply: Reply) {
         let asker = caller.clone();
-        self.with_inode(caller, made, reply, move |vfs, reply, file, inode| {
-            vfs.answer_entry(vfs.entry(file, inode, asker.since, vfs.file_ttl(&asker, file, inode)), reply);
+        self.with_inode(caller, made, reply, move |fs, reply, file, inode| {
+            fs.answer_entry(fs.entry(file, inode, asker.since, fs.file_ttl(&asker, file, inode)), reply);
         });
     }
 }

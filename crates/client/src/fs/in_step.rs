@@ -4,7 +4,7 @@
 //! end of the old last page would be zeros. So where its pages may be of another version, it forgets them before it has the answer.
 //! News of a change break them as well, but a program may ask before they are told.
 
-use super::core::{Vfs, answered};
+use super::core::{FileSystem, answered};
 use crate::files::Renewal;
 use crate::notices::Stale;
 use std::sync::Arc;
@@ -14,15 +14,15 @@ use wayfs_types::{FileId, RecordId};
 
 /// What is told of a file, and of which version that is.
 #[derive(Debug, Clone)]
-pub(super) struct Shown<T> {
-    pub(super) file: FileId,
-    pub(super) version: RecordId,
-    pub(super) what: T,
+pub(crate) struct Shown<T> {
+    pub(crate) file: FileId,
+    pub(crate) version: RecordId,
+    pub(crate) what: T,
 }
 
-impl Vfs {
+impl FileSystem {
     /// Answers a question for a name.
-    pub(super) fn answer_entry(&self, shown: Shown<Entry>, reply: Reply) {
+    pub(crate) fn answer_entry(&self, shown: Shown<Entry>, reply: Reply) {
         let Shown { file, version, what: entry } = shown;
         self.in_step(file, version, reply, move |reply| answered(reply.entry(&entry)));
     }

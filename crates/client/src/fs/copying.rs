@@ -7,7 +7,7 @@
 //! and makes another has its writes come by request. If it does something else with both, that costs it the
 //! requests, and nothing else.
 
-use super::core::{Caller, Vfs, answered};
+use super::core::{Caller, FileSystem, answered};
 use crate::files::sharing::NotShared;
 use crate::files::{Access, WaitPolicy};
 use std::collections::HashMap;
@@ -19,9 +19,9 @@ const SHARED_MIN: u64 = 512 * 1024;
 
 /// One end of a copy.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct End {
-    pub(super) handle: FileHandle,
-    pub(super) offset: u64,
+pub(crate) struct End {
+    pub(crate) handle: FileHandle,
+    pub(crate) offset: u64,
 }
 
 /// How many large files each program has open to read. A program that has none is not in it.
@@ -59,8 +59,8 @@ impl Sources {
     }
 }
 
-impl Vfs {
-    pub(super) fn copy_range(self: &Arc<Self>, caller: &Caller, from: End, to: End, length: u64, reply: Reply) {
+impl FileSystem {
+    pub(crate) fn copy_range(self: &Arc<Self>, caller: &Caller, from: End, to: End, length: u64, reply: Reply) {
         let (Some(source), Some(target)) = (self.handles.file(from.handle), self.handles.file(to.handle)) else {
             return answered(reply.error(Errno::BADF));
         };
@@ -80,14 +80,14 @@ impl Vfs {
             // It was written a moment ago: once it is committed it can be shared.
             Err(NotShared::Uncommitted) => {
                 let asker = caller.clone();
-                self.on_worker(&self.savers, caller, reply, move |vfs, slot| {
-                    let wait_policy = WaitPolicy::Silence(vfs.settings.read_timeout);
-                    let outcome = match vfs.commit_file(&source.file, wait_policy) {
-                        Ok(_) => vfs.files.share(&source.file, &target.file, range, user),
+                self.on_worker(&self.savers, caller, reply, move |fs, slot| {
+                    let wait_policy = WaitPolicy::Silence(fs.settings.read_timeout);
+                    let outcome = match fs.commit_file(&source.file, wait_policy) {
+                        Ok(_) => fs.files.share(&source.file, &target.file, range, user),
                         Err(_) => Err(NotShared::Unfit),
                     };
                     if let Some(reply) = slot.take() {
-                        vfs.answer_copied(&asker, target.file.id(), outcome, reply);
+                        fs.answer_copied(&asker, target.file.id(), outcome, reply);
                     }
                 });
             }

@@ -2,9 +2,9 @@
 //! `user.wayfs.exclusive`, on directories, and on the root the numbers of whom the volume names.
 
 use super::acl::{self, Acl, is_acl};
-use super::core::{Caller, Vfs, answered, refuse};
-use super::errno::{errno, name_errno};
+use super::core::{Caller, FileSystem, answered, refuse};
 use super::people;
+use crate::fuse::{errno, name_errno};
 use crate::live::FactName;
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -38,14 +38,14 @@ fn none_of(name: &[u8]) -> Errno {
     if name == LABEL && !*ARE_LABELS_USED { Errno::OPNOTSUPP } else { Errno::NODATA }
 }
 
-impl Vfs {
+impl FileSystem {
     /// Whether such an attribute is kept, and shown here.
     fn is_kept(&self, name: &[u8]) -> bool {
         let is_of_kept_space = [&b"user."[..], b"security.", b"trusted."].iter().any(|space| name.starts_with(space));
         is_of_kept_space || (is_acl(name) && self.has_lists.load(Ordering::Relaxed))
     }
 
-    pub(super) fn xattr(self: &Arc<Self>, caller: &Caller, file: FileId, name: &OsStr, reply: Reply) {
+    pub(crate) fn xattr(self: &Arc<Self>, caller: &Caller, file: FileId, name: &OsStr, reply: Reply) {
         let bytes = name.as_bytes();
         if let Some(what) = bytes.strip_prefix(TELLING) {
             return match std::str::from_utf8(what) {
@@ -60,9 +60,9 @@ impl Vfs {
             return answered(reply.error(Errno::OPNOTSUPP));
         }
         let Ok(name) = XattrName::new(bytes) else { return answered(reply.error(Errno::NODATA)) };
-        self.with_inode(caller, file, reply, move |vfs, reply, _, inode| match inode.xattrs.get(&name) {
+        self.with_inode(caller, file, reply, move |fs, reply, _, inode| match inode.xattrs.get(&name) {
             Some(value) if is_acl(name.as_bytes()) => match Acl::parse(value) {
-                Some(list) => answered(reply.xattr(&list.shown(vfs.identities()).to_bytes())),
+                Some(list) => answered(reply.xattr(&list.shown(fs.identities()).to_bytes())),
                 None => answered(reply.error(Errno::NODATA)),
             },
             Some(value) => answered(reply.xattr(value)),
@@ -95,15 +95,15 @@ impl Vfs {
         self.engine.submit(Request::Facts { versions: vec![(file, version)] }, FACTS_PATIENCE, Box::new(told));
     }
 
-    pub(super) fn list_xattrs(self: &Arc<Self>, caller: &Caller, file: FileId, reply: Reply) {
+    pub(crate) fn list_xattrs(self: &Arc<Self>, caller: &Caller, file: FileId, reply: Reply) {
         let is_root = caller.uid == 0;
-        self.with_inode(caller, file, reply, move |vfs, reply, _, inode| {
+        self.with_inode(caller, file, reply, move |fs, reply, _, inode| {
             let mut names = Vec::new();
             // As on local file systems: what only the superuser may read is not even named to others.
             // What makes a directory exclusive is asked for by its name: a copy of the tree is not to be so as well.
             let kept = inode.xattrs.keys().filter(|name| !name.as_bytes().starts_with(TELLING));
             let shown = kept.filter(|name| is_root || !name.as_bytes().starts_with(b"trusted."));
-            let shown = shown.filter(|name| vfs.is_kept(name.as_bytes()));
+            let shown = shown.filter(|name| fs.is_kept(name.as_bytes()));
             for name in shown {
                 names.extend_from_slice(name.as_bytes());
                 names.push(0);
@@ -112,7 +112,7 @@ impl Vfs {
         });
     }
 
-    pub(super) fn set_xattr(
+    pub(crate) fn set_xattr(
         self: &Arc<Self>,
         caller: &Caller,
         file: FileId,
@@ -136,7 +136,7 @@ impl Vfs {
         self.change_xattr(caller, file, name, (value, presence), reply);
     }
 
-    pub(super) fn remove_xattr(self: &Arc<Self>, caller: &Caller, file: FileId, name: &OsStr, reply: Reply) {
+    pub(crate) fn remove_xattr(self: &Arc<Self>, caller: &Caller, file: FileId, name: &OsStr, reply: Reply) {
         if is_acl(name.as_bytes()) && self.has_lists.load(Ordering::Relaxed) {
             return self.set_list(caller, file, name.as_bytes(), None, reply);
         }
@@ -154,14 +154,14 @@ impl Vfs {
             Err(error) => return answered(reply.error(error)),
         };
         let (asker, is_own, name) = (caller.clone(), which == acl::ACCESS, acl::name(which));
-        self.with_inode(caller, file, reply, move |vfs, reply, file, inode| {
+        self.with_inode(caller, file, reply, move |fs, reply, file, inode| {
             if !is_own && !inode.is_directory() && list.is_some() {
                 return answered(reply.error(Errno::ACCES));
             }
             let mode = list.as_ref().filter(|_| is_own).map(|list| inode.mode & !0o777 | list.bits());
             let value = list.filter(|list| !is_own || !list.is_plain()).map(|list| Bytes::from(list.to_bytes()));
-            let of_removed = vfs.files.find(file).and_then(|open| {
-                open.change_removed(inode, (vfs.files.now(), vfs.user(&asker)), |inode| {
+            let of_removed = fs.files.find(file).and_then(|open| {
+                open.change_removed(inode, (fs.files.now(), fs.user(&asker)), |inode| {
                     inode.mode = mode.unwrap_or(inode.mode);
                     match &value {
                         Some(value) => inode.xattrs.insert(name.clone(), value.clone()),
@@ -180,7 +180,7 @@ impl Vfs {
                 changes.push_back(Change::SetAttr { file, change: AttrChange { mode, ..AttrChange::default() } });
             }
             let before = Arc::new(inode.clone());
-            vfs.change_all(&asker, changes, before, reply, Box::new(|_, reply, _| answered(reply.ok())));
+            fs.change_all(&asker, changes, before, reply, Box::new(|_, reply, _| answered(reply.ok())));
         });
     }
 
@@ -217,14 +217,14 @@ impl Vfs {
         }
         let change = Change::SetXattr { file, name: name.clone(), value, presence };
         let (asker, ask) = (caller.clone(), Request::Change { user: self.user(caller), change });
-        self.ask(caller, ask, reply, move |vfs, reply, outcome| match outcome {
+        self.ask(caller, ask, reply, move |fs, reply, outcome| match outcome {
             Ok(Answer::Changed { inode, .. }) => {
-                vfs.files.know(file, &inode);
+                fs.files.know(file, &inode);
                 answered(reply.ok());
             }
             // Another machine removed it: its handles have it still.
-            Err(FsError::NotFound) => vfs.with_removed(asker.pid, reply, file, move |vfs, reply, file, seen| {
-                let outcome = vfs.change_xattr_of_removed(&asker, (file, seen), &name, &with);
+            Err(FsError::NotFound) => fs.with_removed(asker.pid, reply, file, move |fs, reply, file, seen| {
+                let outcome = fs.change_xattr_of_removed(&asker, (file, seen), &name, &with);
                 answered(reply.result(outcome.unwrap_or(Err(Errno::STALE))));
             }),
             other => refuse(reply, other),
@@ -267,8 +267,8 @@ impl Vfs {
     /// Makes a change that is answered when the home has it.
     fn change_ordered(self: &Arc<Self>, caller: &Caller, change: Change, reply: Reply) {
         let (asker, ask) = (caller.clone(), Request::Change { user: self.user(caller), change });
-        self.ask(caller, ask, reply, move |vfs, reply, outcome| match outcome {
-            Ok(Answer::Changed { record, .. }) => vfs.wait_ordered(&asker, record, reply),
+        self.ask(caller, ask, reply, move |fs, reply, outcome| match outcome {
+            Ok(Answer::Changed { record, .. }) => fs.wait_ordered(&asker, record, reply),
             other => refuse(reply, other),
         });
     }

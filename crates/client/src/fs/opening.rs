@@ -1,6 +1,6 @@
 //! Opening and making files.
 
-use super::core::{Answered, Caller, Vfs, answered, refuse};
+use super::core::{Answered, Caller, FileSystem, answered, refuse};
 use super::handles::{Handle, OpenHandle};
 use super::in_step::Shown;
 use super::names::{NewMode, checked, set_lists};
@@ -18,9 +18,9 @@ use wayfs_types::{AttrChange, FileId, FsError, Inode, Kind};
 
 /// What a create asks for.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct NewFile {
-    pub(super) flags: i32,
-    pub(super) mode: NewMode,
+pub(crate) struct NewFile {
+    pub(crate) flags: i32,
+    pub(crate) mode: NewMode,
 }
 
 fn access(flags: i32) -> Access {
@@ -39,34 +39,34 @@ enum Found {
 /// Flags of programs that want to know their bytes on the disk, or where they end: their writes come by request.
 const BY_REQUEST: i32 = libc::O_APPEND | libc::O_SYNC | libc::O_DSYNC | libc::O_DIRECT;
 
-impl Vfs {
+impl FileSystem {
     /// Where the home decides at once, who opens to write sees all that it has, or is told that it cannot be asked: what is
     /// written upon an older version would be a conflict.
-    pub(super) fn open(self: &Arc<Self>, caller: &Caller, file: FileId, flags: i32, kill_suid_gid: bool, reply: Reply) {
+    pub(crate) fn open(self: &Arc<Self>, caller: &Caller, file: FileId, flags: i32, kill_suid_gid: bool, reply: Reply) {
         if access(flags) == Access::Read || !self.engine.is_exclusive(file) {
             return self.open_as_known(caller, file, flags, kill_suid_gid, reply);
         }
         let asker = caller.clone();
-        self.ask(caller, Ask::Refresh, reply, move |vfs, reply, outcome| match outcome {
-            Ok(_) => vfs.open_as_known(&asker, file, flags, kill_suid_gid, reply),
+        self.ask(caller, Ask::Refresh, reply, move |fs, reply, outcome| match outcome {
+            Ok(_) => fs.open_as_known(&asker, file, flags, kill_suid_gid, reply),
             other => refuse(reply, other),
         });
     }
 
     fn open_as_known(self: &Arc<Self>, caller: &Caller, file: FileId, flags: i32, kill_suid_gid: bool, reply: Reply) {
         let asker = caller.clone();
-        self.with_inode(caller, file, reply, move |vfs, reply, file, inode| {
-            vfs.second_walks.end(asker.pid);
-            match vfs.open_inode(&asker, file, (inode, Found::Old), flags) {
+        self.with_inode(caller, file, reply, move |fs, reply, file, inode| {
+            fs.second_walks.end(asker.pid);
+            match fs.open_inode(&asker, file, (inode, Found::Old), flags) {
                 Ok((handle, opened)) => {
                     if kill_suid_gid {
-                        vfs.drop_set_id_bits(&asker, file, inode);
+                        fs.drop_set_id_bits(&asker, file, inode);
                     }
                     if reply.opened(&opened) == Delivery::Gone {
-                        vfs.close_handle(handle);
+                        fs.close_handle(handle);
                     }
                 }
-                Err(error) => answered(reply.error(super::errno::errno(error))),
+                Err(error) => answered(reply.error(crate::fuse::errno(error))),
             }
         });
     }
@@ -146,7 +146,7 @@ impl Vfs {
         }
     }
 
-    pub(super) fn create(self: &Arc<Self>, caller: &Caller, parent: FileId, name: &OsStr, new: NewFile, reply: Reply) {
+    pub(crate) fn create(self: &Arc<Self>, caller: &Caller, parent: FileId, name: &OsStr, new: NewFile, reply: Reply) {
         let Some((name, reply)) = checked(name, reply) else { return };
         let owner = match self.ownership(caller, parent, new.mode) {
             Ok(owner) => owner,
@@ -163,25 +163,25 @@ impl Vfs {
         let asker = caller.clone();
         let lists = owner.lists.of_file();
         let ask = Ask::Change { user: self.user(caller), change };
-        let known = self.ask(caller, ask, reply, move |vfs, reply, outcome| match outcome {
+        let known = self.ask(caller, ask, reply, move |fs, reply, outcome| match outcome {
             Ok(Answer::Changed { file, inode, .. }) => {
                 let changes = set_lists(file, lists);
-                vfs.change_all(
+                fs.change_all(
                     &asker.clone(),
                     changes,
                     inode,
                     reply,
-                    Box::new(move |vfs, reply, inode| {
-                        vfs.answer_created_new(&asker, file, inode, new.flags, reply);
+                    Box::new(move |fs, reply, inode| {
+                        fs.answer_created_new(&asker, file, inode, new.flags, reply);
                     }),
                 );
             }
             // Somebody made it since the kernel looked: without O_EXCL that is as good.
             Err(FsError::Exists) if new.flags & libc::O_EXCL == 0 => {
                 let again = asker.clone();
-                vfs.ask(&again, Ask::Lookup { parent, name }, reply, move |vfs, reply, outcome| match outcome {
+                fs.ask(&again, Ask::Lookup { parent, name }, reply, move |fs, reply, outcome| match outcome {
                     Ok(Answer::File(file, inode)) => {
-                        vfs.answer_created(&asker, file, (&inode, Found::Old), new.flags, reply);
+                        fs.answer_created(&asker, file, (&inode, Found::Old), new.flags, reply);
                     }
                     other => refuse(reply, other),
                 });
@@ -216,14 +216,14 @@ impl Vfs {
             Ok((handle, opened)) => {
                 let Shown { version, what: entry, .. } =
                     self.entry(file, inode, caller.since, self.file_ttl(caller, file, inode));
-                let vfs = Arc::clone(self);
+                let fs = Arc::clone(self);
                 self.in_step(file, version, reply, move |reply| {
                     if reply.created(&entry, &opened) == Delivery::Gone {
-                        vfs.close_handle(handle);
+                        fs.close_handle(handle);
                     }
                 });
             }
-            Err(error) => answered(reply.error(super::errno::errno(error))),
+            Err(error) => answered(reply.error(crate::fuse::errno(error))),
         }
     }
 

@@ -1,7 +1,8 @@
 //! Real mounts over a replica in memory. Every test runs under a watchdog that takes the mount down.
 
-use super::{Close, Front, Vfs, VfsSettings};
+use super::Front;
 use crate::files::{FileTable, TableSettings};
+use crate::fs::{Close, FileSystem, FileSystemSettings};
 use crate::notices::{NoticeThreads, Notices, Stale};
 use crate::toy::Toy;
 use std::fs::{self, File, OpenOptions};
@@ -20,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(super) struct Mounted {
     pub(super) toy: Arc<Toy>,
-    pub(super) vfs: Arc<Vfs>,
+    pub(super) fs: Arc<FileSystem>,
     pub(super) notices: Arc<Notices>,
     pub(super) point: PathBuf,
     session: Option<BackgroundSession>,
@@ -55,10 +56,11 @@ pub(super) fn mounted_over(
         TableSettings { directory: files.to_owned(), idle_len_max: 1 << 30, idle_count_max: 64, body_count_max: 512 };
     let files = Arc::new(FileTable::open(toy.clone(), table).unwrap());
     let notices = Arc::new(Notices::default());
-    let settings = VfsSettings { close, free_min: 1 << 20, passthrough_room: 0, ..VfsSettings::default() };
-    let vfs = Vfs::new(toy.clone(), files, Arc::clone(&notices), settings).unwrap();
+    let settings =
+        FileSystemSettings { close, free_min: 1 << 20, passthrough_room: 0, ..FileSystemSettings::default() };
+    let fs = FileSystem::new(toy.clone(), files, Arc::clone(&notices), settings).unwrap();
     let mount = Mount::new(&MountOptions::new(&point)).unwrap();
-    let session = Session::new(mount, wishes.clone()).spawn(Arc::new(Front(Arc::clone(&vfs))), 2).unwrap();
+    let session = Session::new(mount, wishes.clone()).spawn(Arc::new(Front(Arc::clone(&fs))), 2).unwrap();
     let unmounter = session.unmounter().unwrap();
     let (alive, dead) = mpsc::channel::<()>();
     std::thread::spawn(move || {
@@ -70,7 +72,7 @@ pub(super) fn mounted_over(
     let notice_threads = notices.start(&session.notifier()).unwrap();
     Some(Mounted {
         toy,
-        vfs,
+        fs,
         notices,
         point,
         session: Some(session),
@@ -87,7 +89,7 @@ impl Mounted {
 
     /// Whether programs write a file past the daemon at present.
     pub(super) fn is_written_by_passthrough(&self, name: &str) -> bool {
-        self.vfs.files().find(self.toy.find(name)).is_some_and(|file| file.is_written_by_passthrough())
+        self.fs.files().find(self.toy.find(name)).is_some_and(|file| file.is_written_by_passthrough())
     }
 
     pub(super) fn settle(&self) {
@@ -102,7 +104,7 @@ impl Drop for Mounted {
             let _ = session.umount(UmountMode::Force);
         }
         let _ = session.join();
-        self.vfs.stop();
+        self.fs.stop();
     }
 }
 
@@ -245,7 +247,7 @@ fn changes_from_elsewhere_are_seen_after_their_notice() {
     assert_eq!(fs::read_dir(&mount.point).unwrap().count(), 1);
     let file = mount.toy.change_behind("f", b"theirs!");
     mount.toy.make_behind("other", wayfs_types::Kind::File);
-    mount.vfs.files().changed_elsewhere(file);
+    mount.fs.files().changed_elsewhere(file);
     mount.notices.inode(file, Stale::Pages);
     mount.notices.entry(wayfs_types::FileId::ROOT, "other".try_into().unwrap());
     mount.notices.inode(wayfs_types::FileId::ROOT, Stale::Pages);
@@ -402,8 +404,8 @@ os.close(reader)
         sh(&format!("python3 map.py {when}"), &mount.point);
         // The kernel lets go of the mapped file a moment after the program did; the mount looks once a second.
         eventually(|| {
-            mount.vfs.commit_aged();
-            mount.vfs.commit_all();
+            mount.fs.commit_aged();
+            mount.fs.commit_all();
             &mount.toy.bytes_of("m")[5000..5006] == b"mapped"
         });
     }

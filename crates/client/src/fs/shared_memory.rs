@@ -9,7 +9,7 @@
 //! log nor the database until its programs have closed them: SQLite's last close copies what the memory says from the log into the database,
 //! with no more than a lock on the database, and removes the log with all that the other machine wrote.
 
-use super::core::{Caller, Vfs, refuse};
+use super::core::{Caller, FileSystem, refuse};
 use super::locks::Place as Asked;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -111,7 +111,7 @@ impl SharedMemory {
     }
 }
 
-impl Vfs {
+impl FileSystem {
     /// The database whose processes share memory by a file, if it is such a one.
     fn shares_memory_of(&self, file: FileId) -> Option<Place> {
         self.engine.inode(file)?.places.iter().find_map(database)
@@ -144,18 +144,18 @@ impl Vfs {
             kind: ask::LockKind::Write,
             wait: false,
         };
-        self.ask(caller, ask::Request::Lock(request), reply, move |vfs, reply, outcome| {
+        self.ask(caller, ask::Request::Lock(request), reply, move |fs, reply, outcome| {
             if outcome == Err(FsError::Locked) {
                 tracing::warn!(
                     file = %place.file,
                     "a database with a write-ahead log is in use on another machine: close it there, or use another journal mode (SEMANTICS.md, S-wal)"
                 );
             }
-            vfs.shared_memory.asked(place, outcome.is_ok());
+            fs.shared_memory.asked(place, outcome.is_ok());
             match outcome {
-                Ok(_) => then(vfs, reply),
+                Ok(_) => then(fs, reply),
                 other => {
-                    vfs.leave_shared_memory(place.file);
+                    fs.leave_shared_memory(place.file);
                     refuse(reply, other);
                 }
             }

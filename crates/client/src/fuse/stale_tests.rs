@@ -1,8 +1,8 @@
 //! Real mounts: answers that become out of date while they are given. The kernel would keep them.
 
-use super::Close;
 use super::mount_tests::{eventually, mounted};
 use crate::events::Events;
+use crate::fs::Close;
 use crate::hooks::MountHooks;
 use crate::notices::{Notices, Stale};
 use crate::pins::Pins;
@@ -23,10 +23,10 @@ fn a_size_is_not_from_before_a_commit_that_ended_while_it_was_asked_for() {
     let (file, stores) = (mount.toy.find("a"), mount.toy.stores());
     // A shell's `: > a`. Its close is answered before the commit, so whoever looks next may be faster.
     let emptied = OpenOptions::new().write(true).truncate(true).open(mount.path("a")).unwrap();
-    let (toy, vfs) = (Arc::clone(&mount.toy), Arc::clone(&mount.vfs));
+    let (toy, fs) = (Arc::clone(&mount.toy), Arc::clone(&mount.fs));
     mount.toy.meanwhile(move || {
         drop(emptied);
-        eventually(|| toy.stores() > stores && vfs.files().find(file).is_none());
+        eventually(|| toy.stores() > stores && fs.files().find(file).is_none());
     });
     assert_eq!(fs::metadata(mount.path("a")).unwrap().len(), 0);
     assert_eq!(mount.toy.stores(), stores + 1);
@@ -64,7 +64,7 @@ fn what_nobody_vouches_for_any_more_is_asked_for_when_the_engine_goes_on() {
     let pins = Arc::new(Pins::load(&mount.point.join("../pins.json")).unwrap());
     // Nobody tells the kernel what is queued here.
     let hooks = MountHooks::new(Arc::new(Notices::default()), Arc::new(Events::new("work".to_owned())), pins);
-    hooks.attach_vfs(&mount.vfs);
+    hooks.attach_file_system(&mount.fs);
     assert!(!mount.path("made").exists());
     mount.toy.make_behind("made", Kind::File);
     hooks.invalidate_all();
@@ -80,8 +80,8 @@ fn what_is_made_where_a_symlink_appeared_is_made_where_it_points() {
     fs::write(mount.path("link"), b"through").unwrap();
     assert_eq!(fs::read(mount.path("target")).unwrap(), b"through");
     assert_eq!(fs::read_link(mount.path("link")).unwrap().to_str(), Some("target"));
-    eventually(|| mount.vfs.open_handles() == 0);
-    assert_eq!(mount.vfs.commit_all(), []);
+    eventually(|| mount.fs.open_handles() == 0);
+    assert_eq!(mount.fs.commit_all(), []);
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn what_is_appended_through_a_handle_from_before_the_file_grew_elsewhere_is_read
     let reader = opened(&mut OpenOptions::new());
     let theirs = vec![b't'; 6000];
     let file = mount.toy.change_behind("log", &theirs);
-    mount.vfs.files().changed_elsewhere(file);
+    mount.fs.files().changed_elsewhere(file);
     mount.notices.inode(file, Stale::Pages);
     mount.settle();
     // The kernel believes that the file is empty until somebody opens it or asks for its size.
@@ -114,8 +114,8 @@ fn what_is_appended_through_a_handle_from_before_the_file_grew_elsewhere_is_read
 fn no_size_is_told_before_the_pages_of_the_version_before_it_are_forgotten() {
     let Some(mount) = mounted(Close::Asynchronous) else { return };
     fs::write(mount.path("log"), b"1\n2\n").unwrap();
-    eventually(|| mount.vfs.open_handles() == 0);
-    assert_eq!(mount.vfs.commit_all(), []);
+    eventually(|| mount.fs.open_handles() == 0);
+    assert_eq!(mount.fs.commit_all(), []);
     let mut reader = fs::File::open(mount.path("log")).unwrap();
     let mut first = [0; 4];
     reader.read_exact(&mut first).unwrap();
@@ -134,14 +134,14 @@ fn a_file_that_was_removed_and_came_back_is_shown_as_it_is_when_its_handles_are_
     let Some(mount) = mounted(Close::Asynchronous) else { return };
     fs::write(mount.path("f"), b"whole").unwrap();
     // What is late to commit that close would take the empty file with it, and the handle would have nothing of its own.
-    eventually(|| mount.vfs.open_handles() == 0);
-    assert_eq!(mount.vfs.commit_all(), []);
+    eventually(|| mount.fs.open_handles() == 0);
+    assert_eq!(mount.fs.commit_all(), []);
     let emptied = OpenOptions::new().write(true).truncate(true).open(mount.path("f")).unwrap();
     let file = mount.toy.find("f");
     fs::remove_file(mount.path("f")).unwrap();
     // Where all updates are put into order, the removal met a change.
     mount.toy.bring_back("f", file, b"whole");
-    mount.vfs.files().changed_elsewhere(file);
+    mount.fs.files().changed_elsewhere(file);
     mount.notices.inode(file, Stale::Pages);
     mount.notices.entry(wayfs_types::FileId::ROOT, "f".try_into().unwrap());
     mount.settle();
@@ -149,7 +149,7 @@ fn a_file_that_was_removed_and_came_back_is_shown_as_it_is_when_its_handles_are_
     assert_eq!(emptied.metadata().unwrap().len(), 0);
     assert_eq!(fs::metadata(mount.path("f")).unwrap().len(), 0);
     drop(emptied);
-    eventually(|| mount.vfs.open_handles() == 0);
+    eventually(|| mount.fs.open_handles() == 0);
     mount.settle();
     let is = fs::metadata(mount.path("f")).unwrap();
     assert_eq!((is.len(), is.nlink()), (5, 1));

@@ -2,11 +2,11 @@
 
 use super::acl;
 use super::attributes::wall_time;
-use super::core::{Caller, Vfs, answered, refuse};
-use super::errno::errno;
+use super::core::{Caller, FileSystem, answered, refuse};
 use super::names::set_lists;
 use super::opening::without_set_id;
 use crate::files::{Access, OpenFile, OperationError, WaitPolicy};
+use crate::fuse::errno;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,8 +17,8 @@ use wayfs_types::{AttrChange, FileId, FsError, Inode, Kind, WallTime, XattrName}
 /// How long the kernel may believe the attributes of the root, which are answered unchecked.
 const ROOT_TTL: Duration = Duration::from_secs(1);
 
-impl Vfs {
-    pub(super) fn attributes_of(self: &Arc<Self>, caller: &Caller, file: FileId, reply: Reply) {
+impl FileSystem {
+    pub(crate) fn attributes_of(self: &Arc<Self>, caller: &Caller, file: FileId, reply: Reply) {
         if file == FileId::ROOT {
             // The root is always there, so that `df`, `cd` and unmounting never wait for anyone. What is
             // cached of it may be out of date, so the kernel asks again soon.
@@ -26,15 +26,15 @@ impl Vfs {
             return self.answer_attributes(self.attributes(file, &inode, caller.since), ROOT_TTL, reply);
         }
         let asker = caller.clone();
-        self.with_inode(caller, file, reply, move |vfs, reply, actual, inode| {
+        self.with_inode(caller, file, reply, move |fs, reply, actual, inode| {
             let number = wayfs_fuse::Inode::new(file.inode_number());
-            let mut shown = vfs.attributes(actual, inode, asker.since);
+            let mut shown = fs.attributes(actual, inode, asker.since);
             shown.what.inode = number;
-            vfs.answer_attributes(shown, vfs.file_ttl(&asker, file, inode), reply);
+            fs.answer_attributes(shown, fs.file_ttl(&asker, file, inode), reply);
         });
     }
 
-    pub(super) fn set_attributes(
+    pub(crate) fn set_attributes(
         self: &Arc<Self>,
         caller: &Caller,
         file: FileId,
@@ -42,15 +42,15 @@ impl Vfs {
         reply: Reply,
     ) {
         let asker = caller.clone();
-        self.with_inode(caller, file, reply, move |vfs, reply, file, inode| {
-            let Some(size) = changes.size else { return vfs.change_attributes(&asker, file, inode, &changes, reply) };
+        self.with_inode(caller, file, reply, move |fs, reply, file, inode| {
+            let Some(size) = changes.size else { return fs.change_attributes(&asker, file, inode, &changes, reply) };
             if !matches!(inode.kind, Kind::File) {
                 return answered(reply.error(Errno::INVAL));
             }
-            if size > inode.content.size() && !vfs.has_room(0) {
+            if size > inode.content.size() && !fs.has_room(0) {
                 return answered(reply.error(Errno::NOSPC));
             }
-            vfs.resize(&asker, file, inode, (size, changes), reply);
+            fs.resize(&asker, file, inode, (size, changes), reply);
         });
     }
 
@@ -85,11 +85,11 @@ impl Vfs {
             outcome => return self.resized(caller, &open, outcome.map(|_| ()), (&changes, inode), reply),
         }
         let (asker, inode) = (caller.clone(), inode.clone());
-        self.on_worker(&self.savers, caller, reply, move |vfs, slot| {
-            let outcome = vfs.commit_file(&open, vfs.read_patience()).map(|_| ());
+        self.on_worker(&self.savers, caller, reply, move |fs, slot| {
+            let outcome = fs.commit_file(&open, fs.read_patience()).map(|_| ());
             match slot.take() {
-                Some(reply) => vfs.resized(&asker, &open, outcome, (&changes, &inode), reply),
-                None => vfs.files.close_file(&open, Access::Write),
+                Some(reply) => fs.resized(&asker, &open, outcome, (&changes, &inode), reply),
+                None => fs.files.close_file(&open, Access::Write),
             }
         });
     }
@@ -138,27 +138,27 @@ impl Vfs {
         }
         let ask = Ask::Change { user: self.user(caller), change: Change::SetAttr { file, change } };
         let asker = caller.clone();
-        self.ask(caller, ask, reply, move |vfs, reply, outcome| match outcome {
+        self.ask(caller, ask, reply, move |fs, reply, outcome| match outcome {
             Ok(Answer::Changed { inode, .. }) => {
-                vfs.files.know(file, &inode);
+                fs.files.know(file, &inode);
                 let lists = change.mode.and_then(|mode| list_of_mode(&inode, mode));
                 let changes = set_lists(file, lists.into_iter().collect());
-                vfs.change_all(
+                fs.change_all(
                     &asker.clone(),
                     changes,
                     inode,
                     reply,
-                    Box::new(move |vfs, reply, inode| {
-                        let shown = vfs.attributes(file, inode, asker.since);
-                        vfs.answer_attributes(shown, vfs.file_ttl(&asker, file, inode), reply);
+                    Box::new(move |fs, reply, inode| {
+                        let shown = fs.attributes(file, inode, asker.since);
+                        fs.answer_attributes(shown, fs.file_ttl(&asker, file, inode), reply);
                     }),
                 );
             }
             // Gone between the look and the change.
-            Err(FsError::NotFound) => vfs.with_removed(asker.pid, reply, file, move |vfs, reply, file, seen| {
-                let changed = vfs.change_removed(&asker, file, seen, &change);
-                match changed.map(|inode| vfs.attributes(file, &inode, asker.since)) {
-                    Some(shown) => vfs.answer_attributes(shown, Duration::ZERO, reply),
+            Err(FsError::NotFound) => fs.with_removed(asker.pid, reply, file, move |fs, reply, file, seen| {
+                let changed = fs.change_removed(&asker, file, seen, &change);
+                match changed.map(|inode| fs.attributes(file, &inode, asker.since)) {
+                    Some(shown) => fs.answer_attributes(shown, Duration::ZERO, reply),
                     None => answered(reply.error(Errno::STALE)),
                 }
             }),

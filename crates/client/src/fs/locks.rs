@@ -4,7 +4,7 @@
 //! replica sends the release behind the records. Who is granted one is told so when the kernel has forgotten what was
 //! changed before.
 
-use super::core::{Caller, Vfs, answered, refuse};
+use super::core::{Caller, FileSystem, answered, refuse};
 use super::pending::ReplySlot;
 use super::shared_memory::MACHINE;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,11 +20,11 @@ const WAIT_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// What a lock request asks.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Wish {
-    pub(super) owner: LockOwner,
-    pub(super) lock: FileLock,
-    pub(super) wait: LockWait,
-    pub(super) scope: LockScope,
+pub(crate) struct Wish {
+    pub(crate) owner: LockOwner,
+    pub(crate) lock: FileLock,
+    pub(crate) wait: LockWait,
+    pub(crate) scope: LockScope,
 }
 
 /// One owner's locks on one file.
@@ -196,8 +196,8 @@ fn request(caller: &Caller, file: FileId, wish: &Wish) -> Option<ask::LockReques
     })
 }
 
-impl Vfs {
-    pub(super) fn test_lock(
+impl FileSystem {
+    pub(crate) fn test_lock(
         self: &Arc<Self>,
         caller: &Caller,
         file: FileId,
@@ -224,7 +224,7 @@ impl Vfs {
         });
     }
 
-    pub(super) fn set_lock(self: &Arc<Self>, caller: &Caller, place: Place, wish: Wish, reply: Reply) {
+    pub(crate) fn set_lock(self: &Arc<Self>, caller: &Caller, place: Place, wish: Wish, reply: Reply) {
         let Place { file, handle } = place;
         let wish = match wish.scope {
             LockScope::Record => wish,
@@ -235,8 +235,8 @@ impl Vfs {
             if !self.locks.is_exclusive(file, wish.scope, wish.owner) {
                 return self.unlock(caller, file, &wish, reply);
             }
-            return self.when_committed(caller, file, reply, move |vfs, reply| {
-                vfs.unlock(&asker, file, &wish, reply);
+            return self.when_committed(caller, file, reply, move |fs, reply| {
+                fs.unlock(&asker, file, &wish, reply);
             });
         };
         if self.is_of_lost_memory(file) {
@@ -245,8 +245,8 @@ impl Vfs {
         if wish.scope == LockScope::Flock {
             return self.begin_lock(caller, place, &wish, request, reply);
         }
-        self.on_one_machine(caller, place, reply, move |vfs, reply| {
-            vfs.begin_lock(&asker, place, &wish, request, reply);
+        self.on_one_machine(caller, place, reply, move |fs, reply| {
+            fs.begin_lock(&asker, place, &wish, request, reply);
         });
     }
 
@@ -263,28 +263,22 @@ impl Vfs {
         let request = ask::LockRequest { owner: self.locks.note(file, handle, wish), ..request };
         if shares {
             let asker = caller.clone();
-            return self.when_committed(caller, file, reply, move |vfs, reply| vfs.lock(&asker, request, reply));
+            return self.when_committed(caller, file, reply, move |fs, reply| fs.lock(&asker, request, reply));
         }
         self.lock(caller, request, reply);
     }
 
     fn lock(self: &Arc<Self>, caller: &Caller, request: ask::LockRequest, reply: Reply) {
         let timeout = if request.wait { WAIT_MAX } else { self.settings.metadata_timeout };
-        self.ask_within(
-            caller,
-            ask::Request::Lock(request),
-            timeout,
-            reply,
-            move |vfs, reply, outcome| match outcome {
-                // That may have been found out while this one was asked for.
-                Ok(_) if vfs.is_of_lost_memory(request.file) => {
-                    vfs.unlock_for(request.file, request.family, request.owner);
-                    refuse(reply, Err(FsError::Io));
-                }
-                Ok(_) => vfs.answer_granted(reply),
-                other => refuse(reply, other),
-            },
-        );
+        self.ask_within(caller, ask::Request::Lock(request), timeout, reply, move |fs, reply, outcome| match outcome {
+            // That may have been found out while this one was asked for.
+            Ok(_) if fs.is_of_lost_memory(request.file) => {
+                fs.unlock_for(request.file, request.family, request.owner);
+                refuse(reply, Err(FsError::Io));
+            }
+            Ok(_) => fs.answer_granted(reply),
+            other => refuse(reply, other),
+        });
     }
 
     /// A lock was granted. Its owner reads on when the kernel has forgotten what changed before; a signal cannot end
@@ -376,9 +370,9 @@ impl Vfs {
 
 /// Where a lock is asked for.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
-    pub(super) file: FileId,
-    pub(super) handle: FileHandle,
+pub(crate) struct Place {
+    pub(crate) file: FileId,
+    pub(crate) handle: FileHandle,
 }
 
 /// Locks that went with a handle.

@@ -4,18 +4,18 @@
 //! empties the directory in which their bytes lie. With its name such a file gets a record that makes it with all that it
 //! holds, so nobody ever sees a part of it. Whether it may get one (`O_EXCL`: no) the kernel knows.
 
-use super::core::{Caller, Vfs, answered, refuse};
-use super::errno::errno;
+use super::core::{Caller, FileSystem, answered, refuse};
 use super::names::Ownership;
 use super::opening::NewFile;
 use crate::files::{OpenFile, OperationError, Stored};
+use crate::fuse::errno;
 use std::sync::Arc;
 use wayfs_fuse::{Errno, Reply};
 use wayfs_types::request::{Answer, Change, Request as Ask, XattrPresence};
 use wayfs_types::{AttrChange, Content, FileId, FsError, Inode, Kind, Name, Place, RecordId, WallTime};
 
-impl Vfs {
-    pub(super) fn create_nameless(self: &Arc<Self>, caller: &Caller, parent: FileId, new: NewFile, reply: Reply) {
+impl FileSystem {
+    pub(crate) fn create_nameless(self: &Arc<Self>, caller: &Caller, parent: FileId, new: NewFile, reply: Reply) {
         let owner = match self.ownership(caller, parent, new.mode) {
             Ok(owner) => owner,
             Err(error) => return answered(reply.error(error)),
@@ -31,12 +31,12 @@ impl Vfs {
     pub(super) fn give_name(self: &Arc<Self>, caller: &Caller, file: FileId, place: (FileId, Name), reply: Reply) {
         let Some(open) = self.files.find(file) else { return refuse(reply, Err(FsError::Stale)) };
         let asker = caller.clone();
-        self.on_worker(&self.savers, caller, reply, move |vfs, slot| {
-            let outcome = vfs.publish(&asker, &open, place);
+        self.on_worker(&self.savers, caller, reply, move |fs, slot| {
+            let outcome = fs.publish(&asker, &open, place);
             let Some(reply) = slot.take() else { return };
             match outcome {
-                Ok(()) => vfs.with_inode(&asker.clone(), open.id(), reply, move |vfs, reply, file, inode| {
-                    vfs.answer_entry(vfs.entry(file, inode, asker.since, vfs.file_ttl(&asker, file, inode)), reply);
+                Ok(()) => fs.with_inode(&asker.clone(), open.id(), reply, move |fs, reply, file, inode| {
+                    fs.answer_entry(fs.entry(file, inode, asker.since, fs.file_ttl(&asker, file, inode)), reply);
                 }),
                 Err(slow) => answered(reply.error(errno(slow.into_error()))),
             }

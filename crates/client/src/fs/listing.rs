@@ -5,7 +5,7 @@
 //! found again, and holds the entries of one page only.
 
 use super::attributes::file_kind;
-use super::core::{Caller, Vfs, answered, refuse};
+use super::core::{Caller, FileSystem, answered, refuse};
 use super::handles::Handle;
 use super::in_step::Shown;
 use crate::notices::Stale;
@@ -26,10 +26,10 @@ const DOTS: u64 = 2;
 
 /// What one request for entries asks.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Page {
-    pub(super) offset: u64,
-    pub(super) size: u32,
-    pub(super) plus: bool,
+pub(crate) struct Page {
+    pub(crate) offset: u64,
+    pub(crate) size: u32,
+    pub(crate) plus: bool,
 }
 
 /// An open directory.
@@ -129,23 +129,23 @@ impl State {
     }
 }
 
-impl Vfs {
+impl FileSystem {
     /// Whoever opens a directory lists it. What nobody tells us of yet is asked for right here, since the kernel keeps a listing only
     /// if the directory is watched when it is opened.
-    pub(super) fn open_directory(self: &Arc<Self>, caller: &Caller, directory: FileId, reply: Reply) {
+    pub(crate) fn open_directory(self: &Arc<Self>, caller: &Caller, directory: FileId, reply: Reply) {
         if !self.engine.is_vouched_for() || self.engine.keeping(directory) != Keeping::No {
             return self.opened_directory(directory, State::default(), reply);
         }
         let ask = Ask::List { directory, after: None, limit: PAGE };
         let asker = caller.clone();
-        self.ask(caller, ask, reply, move |vfs, reply, outcome| {
+        self.ask(caller, ask, reply, move |fs, reply, outcome| {
             let mut state = State::default();
             if let Ok(Answer::List { entries, end }) = outcome {
-                let ttl = vfs.ttl(&asker, directory);
+                let ttl = fs.ttl(&asker, directory);
                 state.take_in(0, (entries, asker.since, ttl), end);
             }
             // Without an answer the listing is asked for when it is read: a directory can be opened for other reasons.
-            vfs.opened_directory(directory, state, reply);
+            fs.opened_directory(directory, state, reply);
         });
     }
 
@@ -165,7 +165,7 @@ impl Vfs {
         }
     }
 
-    pub(super) fn list(self: &Arc<Self>, caller: &Caller, handle: FileHandle, page: Page, reply: Reply) {
+    pub(crate) fn list(self: &Arc<Self>, caller: &Caller, handle: FileHandle, page: Page, reply: Reply) {
         let Some(listing) = self.handles.directory(handle) else { return answered(reply.error(Errno::BADF)) };
         if page.offset == 0 && self.engine.inode(listing.directory).is_some_and(|inode| inode.removed_from.is_some()) {
             // As the kernel says of a directory that it removed itself.
@@ -185,17 +185,17 @@ impl Vfs {
         };
         let ask = Ask::List { directory: listing.directory, after, limit: PAGE };
         let (asker, listing) = (caller.clone(), Arc::clone(listing));
-        self.ask(caller, ask, reply, move |vfs, reply, outcome| match outcome {
+        self.ask(caller, ask, reply, move |fs, reply, outcome| match outcome {
             Ok(Answer::List { entries, end }) => {
                 // A page without entries would not get us further.
                 let end = end || entries.is_empty();
-                let ttl = vfs.ttl(&asker, listing.directory);
+                let ttl = fs.ttl(&asker, listing.directory);
                 listing.state().take_in(position, (entries, asker.since, ttl), end);
                 if ttl.is_zero() {
                     // It was opened to be kept, and cannot be any more.
-                    vfs.notices.inode(listing.directory, Stale::Pages);
+                    fs.notices.inode(listing.directory, Stale::Pages);
                 }
-                vfs.list_on(&asker, &listing, page, reply);
+                fs.list_on(&asker, &listing, page, reply);
             }
             other => refuse(reply, other),
         });

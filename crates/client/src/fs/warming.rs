@@ -4,7 +4,7 @@
 //! them. And only a directory that was listed whole can be worked in without a network, since only
 //! then is it known which names are free.
 
-use super::core::Vfs;
+use super::core::FileSystem;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use wayfs_types::request::{Answer, Request};
@@ -37,7 +37,7 @@ impl Warmed {
     }
 }
 
-impl Vfs {
+impl FileSystem {
     /// Fetches a directory in the background, once.
     pub(crate) fn warm(self: &Arc<Self>, directory: FileId) {
         if self.warmed.begin(directory) {
@@ -46,16 +46,16 @@ impl Vfs {
     }
 
     fn warm_page(self: &Arc<Self>, directory: FileId, after: Option<Name>, left: usize) {
-        let vfs = Arc::clone(self);
+        let fs = Arc::clone(self);
         let list = Request::List { directory, after, limit: PAGE };
         let next = Box::new(move |outcome| match outcome {
             Ok(Answer::List { entries, end: false }) => {
                 if let (Some((last, _, _)), 1..) = (entries.last(), left) {
-                    vfs.warm_page(directory, Some(last.clone()), left - 1);
+                    fs.warm_page(directory, Some(last.clone()), left - 1);
                 }
             }
             Ok(_) => {}
-            Err(_) => vfs.warmed.forget(directory),
+            Err(_) => fs.warmed.forget(directory),
         });
         self.engine.submit(list, self.settings.metadata_timeout, next);
     }

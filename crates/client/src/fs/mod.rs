@@ -1,0 +1,39 @@
+//! Operations of the file system, as any front end asks for them: the kernel through `crate::fuse`, a test by a call.
+//!
+//! What is known here is answered on the thread that asks. What must wait for the network is answered later from the engine's
+//! callback or from a worker; no thread that asks ever waits for the network. Every wait has a bound, and a signal that asks the
+//! program to end ends it.
+//!
+//! The kernel caches names, attributes and pages for a long time; the replica's hooks break what it caches through
+//! [`crate::notices`].
+
+mod acl;
+pub mod attribute_changes;
+pub mod attributes;
+mod cold;
+pub(crate) mod copying;
+pub mod core;
+pub mod data;
+mod following;
+pub mod handles;
+pub mod identity;
+mod in_step;
+pub mod listing;
+pub mod locks;
+mod nameless;
+pub mod names;
+pub mod opening;
+pub mod pending;
+pub mod people;
+pub(crate) mod permission;
+pub mod saving;
+mod second_walks;
+mod shared_memory;
+mod signals;
+mod warming;
+mod write_pattern;
+pub mod xattrs;
+
+pub use core::{Close, FileSystem, FileSystemSettings};
+pub use identity::{Identities, Numbers};
+pub use people::People;
