@@ -44,6 +44,7 @@ pub mod repair;
 pub mod saved;
 mod start;
 pub mod stir;
+mod this_host;
 #[cfg(test)]
 mod toy;
 mod tree_ahead;

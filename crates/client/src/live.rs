@@ -2,8 +2,10 @@
 
 use crate::engine::{Callback, Engine};
 use crate::events::Events;
+use crate::files::host::Host;
 use crate::files::{Contents, OldBase, Store, Stored, Wanted};
 use crate::live_ahead::LiveAhead;
+use crate::this_host::ThisHost;
 use crate::vain::Vain;
 use bytes::Bytes;
 use std::sync::Arc;
@@ -426,5 +428,9 @@ impl Contents for Live {
 
     fn now(&self) -> WallTime {
         wayfs_node::clock::wall()
+    }
+
+    fn host(&self) -> Arc<dyn Host> {
+        Arc::new(ThisHost)
     }
 }

@@ -1,7 +1,9 @@
 //! A replica without neighbours, in memory, for tests of the mount alone.
 
 use crate::engine::{Callback, Engine};
+use crate::files::host::Host;
 use crate::files::{Contents, Store, Stored, Wanted};
+use crate::this_host::ThisHost;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -570,5 +572,9 @@ impl Contents for Toy {
 
     fn now(&self) -> WallTime {
         now()
+    }
+
+    fn host(&self) -> Arc<dyn Host> {
+        Arc::new(ThisHost)
     }
 }

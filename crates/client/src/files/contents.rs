@@ -1,6 +1,6 @@
 //! The seam between open files and the rest: chunks below, the engine beside.
 
-use super::host::{Host, ThisHost};
+use super::host::Host;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
@@ -101,9 +101,7 @@ pub trait Contents: Send + Sync + 'static {
     fn now(&self) -> WallTime;
 
     /// The machine below, where bodies are.
-    fn host(&self) -> Arc<dyn Host> {
-        Arc::new(ThisHost)
-    }
+    fn host(&self) -> Arc<dyn Host>;
 }
 
 /// Chunks of one version of a file.

@@ -1,12 +1,12 @@
 //! What another machine made of a file that is open here.
 
+use super::kernel_way::BackingId;
 use super::kernel_way::KernelWay;
 use super::open_file::Extend;
 use super::testing::{file, record};
 use super::tests::{Bench, SOON, bench, noise};
 use super::*;
 use std::sync::Arc;
-use wayfs_fuse::BackingId;
 use wayfs_types::{Inode, XattrName};
 
 /// Another machine made this of the file meanwhile.

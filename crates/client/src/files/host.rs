@@ -4,7 +4,6 @@
 //! record: a test has a clock, a kernel and an engine of its own, and runs the same path without threads.
 
 use super::body::BodyFile;
-use std::os::fd::AsFd;
 use wayfs_types::Time;
 
 /// The machine below open files.
@@ -14,21 +13,4 @@ pub trait Host: Send + Sync + std::fmt::Debug {
 
     /// Whether programs have a body from the kernel, mappings included: they may store into it, and nobody hears of that.
     fn is_held_elsewhere(&self, body: &BodyFile) -> bool;
-}
-
-/// The machine that the daemon runs on.
-#[derive(Debug)]
-pub struct ThisHost;
-
-impl Host for ThisHost {
-    fn now(&self) -> Time {
-        wayfs_node::clock::now()
-    }
-
-    fn is_held_elsewhere(&self, body: &BodyFile) -> bool {
-        wayfs_fuse::is_held_elsewhere(body.file().as_fd()).unwrap_or_else(|error| {
-            tracing::debug!(%error, "look who has a body file open");
-            false
-        })
-    }
 }

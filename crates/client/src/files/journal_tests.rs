@@ -1,5 +1,6 @@
 //! What a killed daemon leaves of open files.
 
+use super::kernel_way::BackingId;
 use super::open_file::Extend;
 use super::table::TableSettings;
 use super::testing::{Fake, file, inode, record};
@@ -10,7 +11,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use wayfs_fuse::BackingId;
 use wayfs_types::request::Removed;
 use wayfs_types::{Content, FileId, FsError, Inode, Place};
 

@@ -7,12 +7,29 @@ use super::passthrough::Writes;
 use super::state::{KernelOpens, Refreshed};
 use super::table::FileTable;
 use std::sync::Arc;
-use wayfs_fuse::BackingId;
 use wayfs_types::{FileId, RecordId};
 
 /// Smallest file served by passthrough, and worth to be written so, in bytes. Registering a backing file costs two ioctls and an
 /// open of the host (about 5 us): smaller files gain nothing over the kernel's page cache.
 pub const PASSTHROUGH_MIN: u64 = 128 * 1024;
+
+/// A body file that is registered with the kernel, by its number there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BackingId(u32);
+
+impl BackingId {
+    /// Wraps the number that the kernel gave.
+    #[must_use]
+    pub const fn new(number: u32) -> Self {
+        Self(number)
+    }
+
+    /// The number itself.
+    #[must_use]
+    pub const fn number(self) -> u32 {
+        self.0
+    }
+}
 
 /// How the kernel is to read an inode through a handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,10 +11,10 @@
 //! are right at any moment for whoever asks.
 
 use super::body::{Body, BodyFile, BodyFiles, read_at_quietly};
+use super::kernel_way::BackingId;
 use super::kernel_way::Register;
 use super::state::State;
 use std::sync::Arc;
-use wayfs_fuse::BackingId;
 
 /// Whether a program may write a file by passthrough.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 use super::Seek;
 use super::closing::EarlyClose::{BehindAnother, Noted, Unfit};
+use super::kernel_way::BackingId;
 use super::kernel_way::KernelWay;
 use super::open_file::Extend;
 use super::table::{DirtyFile, TableSettings};
@@ -13,7 +14,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use wayfs_fuse::BackingId;
 use wayfs_types::{FsError, WallTime};
 
 const BY_PASSTHROUGH: KernelWay = KernelWay::Passthrough(BackingId::new(3));

@@ -57,7 +57,7 @@ pub(super) enum KernelOpens {
         /// Which.
         file: Arc<BodyFile>,
         /// Under which the kernel knows it.
-        backing: wayfs_fuse::BackingId,
+        backing: super::kernel_way::BackingId,
         /// How many.
         count: u32,
         /// What the plain file holds, if that is not what the file holds.

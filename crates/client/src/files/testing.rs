@@ -1,7 +1,8 @@
 //! Contents in memory, with a switch for what is far away.
 
 use super::contents::{Contents, OldBase, Store, Stored, Wanted};
-use super::host::{Host, ThisHost};
+use super::host::Host;
+use crate::this_host::ThisHost;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

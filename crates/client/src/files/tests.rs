@@ -1,6 +1,7 @@
 //! The table by example.
 
 use super::Seek;
+use super::kernel_way::BackingId;
 use super::kernel_way::KernelWay;
 use super::life::PAUSE;
 use super::open_file::Extend;
@@ -10,7 +11,6 @@ use super::*;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use wayfs_fuse::BackingId;
 use wayfs_types::request::Removed;
 use wayfs_types::{Content, FsError, Inode};
 

@@ -6,13 +6,13 @@ use super::in_step::Shown;
 use super::names::{NewMode, checked, set_lists};
 use super::write_pattern::{Kind as FileKind, WritePattern};
 use crate::files::body::BodyFile;
-use crate::files::kernel_way::{KernelWay, PASSTHROUGH_MIN};
+use crate::files::kernel_way::{BackingId, KernelWay, PASSTHROUGH_MIN};
 use crate::files::{Access, OpenFile, Writes};
 use std::ffi::OsStr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use wayfs_fuse::{BackingId, Delivery, FileHandle, OpenFlags, Opened, Reply};
+use wayfs_fuse::{Delivery, FileHandle, OpenFlags, Opened, Reply};
 use wayfs_types::request::{Answer, Change, Request as Ask};
 use wayfs_types::{AttrChange, FileId, FsError, Inode, Kind};
 
@@ -107,8 +107,8 @@ impl FileSystem {
         let opened = match way {
             KernelWay::Cached { keep: true } => Opened::new(handle, quiet | OpenFlags::KEEP_CACHE),
             KernelWay::Cached { keep: false } => Opened::new(handle, quiet),
-            KernelWay::Direct(backing) => Opened::passthrough(handle, quiet | OpenFlags::DIRECT_IO, backing),
-            KernelWay::Passthrough(backing) => Opened::passthrough(handle, quiet, backing),
+            KernelWay::Direct(backing) => Opened::passthrough(handle, quiet | OpenFlags::DIRECT_IO, kernel_id(backing)),
+            KernelWay::Passthrough(backing) => Opened::passthrough(handle, quiet, kernel_id(backing)),
         };
         Ok((handle, opened))
     }
@@ -135,7 +135,7 @@ impl FileSystem {
             return None;
         }
         match self.notifier.get()?.backing_open(body.file().as_fd()) {
-            Ok(backing) => Some(backing),
+            Ok(backing) => Some(BackingId::new(backing.number())),
             Err(error) => {
                 if error.is_final() || matches!(error, wayfs_fuse::PassthroughError::Stacked) {
                     tracing::info!(%error, "reads go through the daemon");
@@ -251,7 +251,7 @@ impl FileSystem {
         }
         if let Some(backing) = self.files.kernel_close(&open.file, open.access, open.way)
             && let Some(notifier) = self.notifier.get()
-            && let Err(error) = notifier.backing_close(backing)
+            && let Err(error) = notifier.backing_close(kernel_id(backing))
         {
             tracing::warn!(%error, "take back a passthrough registration");
         }
@@ -274,6 +274,10 @@ fn written_only(inode: &Inode, found: Found, flags: i32) -> Option<FileKind> {
     let is_written_only = flags & libc::O_ACCMODE == libc::O_WRONLY;
     let place = inode.places.first().filter(|_| is_fresh && is_written_only)?;
     Some(FileKind::of(place.name.as_bytes()))
+}
+
+fn kernel_id(backing: BackingId) -> wayfs_fuse::BackingId {
+    wayfs_fuse::BackingId::new(backing.number())
 }
 
 /// How a file was written that is closed; an empty one says nothing.

@@ -2,6 +2,7 @@
 
 use super::kernel::{Handle, Kernel, PAGE, Page};
 use super::world::{Dirty, INLINE_COMMIT_MAX, SOON, World, is_page_of, put};
+use crate::files::kernel_way::BackingId;
 use crate::files::kernel_way::KernelWay;
 use crate::files::{Access, Contents, EarlyClose, OpenFile, WaitPolicy, Writes, body};
 use std::cell::RefCell;
@@ -10,7 +11,6 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use wayfs_fuse::BackingId;
 
 impl World {
     pub(super) fn open(&mut self, writes: bool, truncates: bool, is_passthrough: bool, appends: bool) {

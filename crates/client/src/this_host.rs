@@ -1,0 +1,23 @@
+//! The machine that the daemon runs on, as open files ask it.
+
+use crate::files::body::BodyFile;
+use crate::files::host::Host;
+use std::os::fd::AsFd;
+use wayfs_types::Time;
+
+/// The machine that the daemon runs on.
+#[derive(Debug)]
+pub(crate) struct ThisHost;
+
+impl Host for ThisHost {
+    fn now(&self) -> Time {
+        wayfs_node::clock::now()
+    }
+
+    fn is_held_elsewhere(&self, body: &BodyFile) -> bool {
+        wayfs_fuse::is_held_elsewhere(body.file().as_fd()).unwrap_or_else(|error| {
+            tracing::debug!(%error, "look who has a body file open");
+            false
+        })
+    }
+}
