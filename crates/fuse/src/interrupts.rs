@@ -33,6 +33,13 @@ impl InterruptFlag {
     }
 }
 
+/// The flag itself, for those who know nothing of this protocol. It is only ever set.
+impl From<InterruptFlag> for Arc<AtomicBool> {
+    fn from(flag: InterruptFlag) -> Self {
+        flag.0
+    }
+}
+
 /// The requests in hand. The lock is a leaf: nothing else is locked and nothing called while it is held.
 #[derive(Debug, Default)]
 pub(crate) struct Interrupts {

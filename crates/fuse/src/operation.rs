@@ -22,7 +22,6 @@ flag_set! {
 
 /// What one request asks, and the answer of [`crate::Reply`] that fits it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Operation<'a> {
     /// Find a name. Answer: `entry` (negative if absent) or an error.
     Lookup {

@@ -4,9 +4,9 @@
 //! systems hand out: a version and entries of (tag, permissions, number), little-endian. The volume keeps them in that form,
 //! with the volume's numbers of users and groups. A list that says no more than a mode does is not kept.
 
+use super::Error;
 use super::identity::Identities;
 use wayfs_control::Peer;
-use wayfs_fuse::Errno;
 use wayfs_types::{Inode, XattrName};
 
 /// Who may do what with a file.
@@ -153,11 +153,11 @@ impl Acl {
     ///
     /// # Errors
     /// `EOVERFLOW` if somebody in it has no number there.
-    pub(super) fn kept(mut self, identities: &Identities) -> Result<Self, Errno> {
+    pub(super) fn kept(mut self, identities: &Identities) -> Result<Self, Error> {
         for entry in &mut self.0 {
             entry.number = match entry.tag {
-                Tag::User => identities.users.volume(entry.number).ok_or(Errno::OVERFLOW)?,
-                Tag::Group => identities.groups.volume(entry.number).ok_or(Errno::OVERFLOW)?,
+                Tag::User => identities.users.volume(entry.number).ok_or(Error::NoNumber)?,
+                Tag::Group => identities.groups.volume(entry.number).ok_or(Error::NoNumber)?,
                 Tag::Owner | Tag::OwningGroup | Tag::Mask | Tag::Other => NOBODY,
             };
         }
@@ -286,6 +286,6 @@ mod tests {
         let shown = of_a_team().shown(&identities);
         assert_eq!((shown.0[1].number, shown.0[3].number), (501, 60));
         assert_eq!(shown.clone().kept(&identities), Ok(of_a_team()));
-        assert_eq!(of_a_team().kept(&identities), Err(Errno::OVERFLOW), "1000 is somebody else's number there");
+        assert_eq!(of_a_team().kept(&identities), Err(Error::NoNumber), "1000 is somebody else's number there");
     }
 }

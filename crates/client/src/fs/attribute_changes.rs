@@ -1,24 +1,59 @@
 //! Attributes: reading and changing.
 
+use super::Error;
 use super::acl;
-use super::attributes::wall_time;
-use super::core::{Caller, FileSystem, answered, refuse};
+use super::caller::Caller;
+use super::core::{FileSystem, refusal};
+use super::ids::HandleId;
 use super::names::set_lists;
 use super::opening::without_set_id;
+use super::reply::{Reply, RespondWith};
+use super::results::CachedAttributes;
 use crate::files::{Access, OpenFile, OperationError, WaitPolicy};
-use crate::fuse::errno;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
-use wayfs_fuse::{Errno, Reply, SetAttributes, TimeChange};
 use wayfs_types::request::{Answer, Change, Request as Ask};
 use wayfs_types::{AttrChange, FileId, FsError, Inode, Kind, WallTime, XattrName};
+
+/// Changes of attributes; what is `None` stays.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SetAttributes {
+    /// New permission bits; bits above them are ignored.
+    pub mode: Option<u32>,
+    /// New owner.
+    pub uid: Option<u32>,
+    /// New group.
+    pub gid: Option<u32>,
+    /// New length: what is beyond it goes, what is missing is zeros.
+    pub size: Option<u64>,
+    /// New time of change of contents.
+    pub mtime: Option<TimeChange>,
+    /// The handle through which the caller asks, if through one.
+    pub handle: Option<HandleId>,
+    /// A truncation clears the set-user-id and set-group-id bits.
+    pub kill_suid_gid: bool,
+}
+
+/// How a time is to change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimeChange {
+    /// To the present.
+    Now,
+    /// To this time.
+    To(WallTime),
+}
 
 /// How long the kernel may believe the attributes of the root, which are answered unchecked.
 const ROOT_TTL: Duration = Duration::from_secs(1);
 
 impl FileSystem {
-    pub(crate) fn attributes_of(self: &Arc<Self>, caller: &Caller, file: FileId, reply: Reply) {
+    pub(crate) fn attributes_of<R: RespondWith<CachedAttributes>>(
+        self: &Arc<Self>,
+        caller: &Caller,
+        file: FileId,
+        reply: Reply<R>,
+    ) {
         if file == FileId::ROOT {
             // The root is always there, so that `df`, `cd` and unmounting never wait for anyone. What is
             // cached of it may be out of date, so the kernel asks again soon.
@@ -27,55 +62,54 @@ impl FileSystem {
         }
         let asker = caller.clone();
         self.with_inode(caller, file, reply, move |fs, reply, actual, inode| {
-            let number = wayfs_fuse::Inode::new(file.inode_number());
             let mut shown = fs.attributes(actual, inode, asker.since);
-            shown.what.inode = number;
+            shown.what.file = file;
             fs.answer_attributes(shown, fs.file_ttl(&asker, file, inode), reply);
         });
     }
 
-    pub(crate) fn set_attributes(
+    pub(crate) fn set_attributes<R: RespondWith<CachedAttributes>>(
         self: &Arc<Self>,
         caller: &Caller,
         file: FileId,
         changes: SetAttributes,
-        reply: Reply,
+        reply: Reply<R>,
     ) {
         let asker = caller.clone();
         self.with_inode(caller, file, reply, move |fs, reply, file, inode| {
             let Some(size) = changes.size else { return fs.change_attributes(&asker, file, inode, &changes, reply) };
             if !matches!(inode.kind, Kind::File) {
-                return answered(reply.error(Errno::INVAL));
+                return reply.refuse(FsError::Invalid);
             }
             if size > inode.content.size() && !fs.has_room(0) {
-                return answered(reply.error(Errno::NOSPC));
+                return reply.refuse(FsError::NoSpace);
             }
             fs.resize(&asker, file, inode, (size, changes), reply);
         });
     }
 
-    fn resize(
+    fn resize<R: RespondWith<CachedAttributes>>(
         self: &Arc<Self>,
         caller: &Caller,
         file: FileId,
         inode: &Inode,
         (size, changes): (u64, SetAttributes),
-        reply: Reply,
+        reply: Reply<R>,
     ) {
         if self.is_of_lost_memory(file) {
-            return answered(reply.error(Errno::IO));
+            return reply.refuse(FsError::Io);
         }
         let through = changes.handle.and_then(|handle| self.handles.file(handle));
         if let Some(open) = through.filter(|open| open.file.id() == file && open.access == Access::Write) {
             return match self.files.truncate(&open.file, size, self.user(caller)) {
                 Ok(()) => self.change_attributes(caller, file, inode, &changes, reply),
-                Err(error) => answered(reply.error(errno(error))),
+                Err(error) => reply.refuse(error),
             };
         }
         let open = self.files.open_file(file, inode, Access::Write);
         if let Err(error) = self.files.truncate(&open, size, self.user(caller)) {
             self.files.close_file(&open, Access::Write);
-            return answered(reply.error(errno(error)));
+            return reply.refuse(error);
         }
         let is_little = open.dirty_len() <= super::saving::INLINE_COMMIT_MAX;
         let outcome =
@@ -94,34 +128,34 @@ impl FileSystem {
         });
     }
 
-    fn resized(
+    fn resized<R: RespondWith<CachedAttributes>>(
         self: &Arc<Self>,
         caller: &Caller,
         open: &OpenFile,
         outcome: Result<(), OperationError>,
         (changes, before): (&SetAttributes, &Inode),
-        reply: Reply,
+        reply: Reply<R>,
     ) {
         self.files.close_file(open, Access::Write);
         if let Err(slow) = outcome {
-            return answered(reply.error(errno(slow.into_error())));
+            return reply.refuse(slow.into_error());
         }
         let inode = self.engine.inode(open.id());
         self.change_attributes(caller, open.id(), inode.as_deref().unwrap_or(before), changes, reply);
     }
 
     /// Everything but the size.
-    fn change_attributes(
+    fn change_attributes<R: RespondWith<CachedAttributes>>(
         self: &Arc<Self>,
         caller: &Caller,
         file: FileId,
         inode: &Inode,
         changes: &SetAttributes,
-        reply: Reply,
+        reply: Reply<R>,
     ) {
         let mut change = match self.attribute_change(inode, changes) {
             Ok(change) => change,
-            Err(error) => return answered(reply.error(error)),
+            Err(error) => return reply.refuse(error),
         };
         if let Some(inode) = self.change_removed(caller, file, inode, &change) {
             let shown = self.attributes(file, &inode, caller.since);
@@ -159,10 +193,10 @@ impl FileSystem {
                 let changed = fs.change_removed(&asker, file, seen, &change);
                 match changed.map(|inode| fs.attributes(file, &inode, asker.since)) {
                     Some(shown) => fs.answer_attributes(shown, Duration::ZERO, reply),
-                    None => answered(reply.error(Errno::STALE)),
+                    None => reply.refuse(FsError::Stale),
                 }
             }),
-            other => refuse(reply, other),
+            other => reply.refuse(refusal(other)),
         });
     }
 
@@ -179,7 +213,7 @@ impl FileSystem {
         })
     }
 
-    fn attribute_change(&self, inode: &Inode, changes: &SetAttributes) -> Result<AttrChange, Errno> {
+    fn attribute_change(&self, inode: &Inode, changes: &SetAttributes) -> Result<AttrChange, Error> {
         let identities = self.identities();
         let mut change = AttrChange {
             mode: changes.mode.map(|mode| identities.mode_to_keep(inode, (mode & 0o7777) as u16)),
@@ -202,7 +236,7 @@ impl FileSystem {
     fn time(&self, time: TimeChange) -> WallTime {
         match time {
             TimeChange::Now => self.files.now(),
-            TimeChange::To(time) => wall_time(time),
+            TimeChange::To(time) => time,
         }
     }
 }

@@ -1,16 +1,65 @@
 //! Inodes as `stat` shows them.
 
 use crate::files::Overlay;
-use wayfs_fuse::{Attributes, FileKind, Timestamp};
-use wayfs_types::{Inode, Kind, WallTime};
+use wayfs_types::{FileId, Inode, Kind, WallTime};
 
 /// Preferred size of reads and writes in bytes: one request of the kernel's default size.
 const BLOCK_SIZE: u32 = 128 * 1024;
 /// What a directory shows as its size, since programs take zero for odd.
 const DIRECTORY_SIZE: u64 = 4096;
 
-/// The kernel's form of an inode, with what open handles know better.
-pub fn attributes(number: u64, inode: &Inode, overlay: Option<Overlay>) -> Attributes {
+/// The kind of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileKind {
+    /// A regular file.
+    Regular,
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Symlink,
+    /// A named pipe.
+    Pipe,
+    /// A socket.
+    Socket,
+    /// A character device.
+    CharacterDevice,
+    /// A block device.
+    BlockDevice,
+}
+
+/// What `stat` shows of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attributes {
+    /// Its number.
+    pub file: FileId,
+    /// What it is.
+    pub kind: FileKind,
+    /// Permission bits, with those of set-id and sticky.
+    pub mode: u16,
+    /// Length in bytes.
+    pub size: u64,
+    /// Space used, in units of 512 bytes.
+    pub blocks: u64,
+    /// Last change of contents. It stands for the last access, too, which is not kept: each read would be an update for everyone.
+    pub mtime: WallTime,
+    /// Last change of attributes.
+    pub ctime: WallTime,
+    /// When it was made.
+    pub btime: WallTime,
+    /// Number of names.
+    pub links: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Device number of a device node; zero otherwise.
+    pub device: u32,
+    /// Preferred size of reads and writes in bytes.
+    pub block_size: u32,
+}
+
+/// An inode as it is shown, with what open handles know better.
+pub fn attributes(file: FileId, inode: &Inode, overlay: Option<Overlay>) -> Attributes {
     let size = match (&inode.kind, overlay) {
         (Kind::File, Some(overlay)) => overlay.size,
         (Kind::File, None) => inode.content.size(),
@@ -25,15 +74,14 @@ pub fn attributes(number: u64, inode: &Inode, overlay: Option<Overlay>) -> Attri
     let is_removed_directory = inode.is_directory() && inode.removed_from.is_some();
     let is_removed = is_removed_directory || overlay.is_some_and(|overlay| overlay.is_removed);
     Attributes {
-        inode: wayfs_fuse::Inode::new(number),
+        file,
         size,
         blocks: overlay.and_then(|overlay| overlay.blocks).unwrap_or_else(|| blocks(inode, overlay, size)),
-        // Access times are not kept: each read would be an update for everyone.
-        atime: timestamp(mtime),
-        mtime: timestamp(mtime),
-        ctime: timestamp(ctime),
-        btime: Some(timestamp(inode.btime)),
-        mode: file_kind(&inode.kind).mode_bits() | u32::from(inode.mode),
+        mtime,
+        ctime,
+        btime: inode.btime,
+        kind: file_kind(&inode.kind),
+        mode: inode.mode,
         links: if is_removed { 0 } else { inode.links() },
         uid: inode.uid,
         gid: inode.gid,
@@ -67,13 +115,4 @@ fn device(kind: &Kind) -> u32 {
         Kind::CharDevice(number) | Kind::BlockDevice(number) => *number,
         Kind::File | Kind::Directory | Kind::Symlink(_) | Kind::Fifo | Kind::Socket => 0,
     }
-}
-
-fn timestamp(time: WallTime) -> Timestamp {
-    Timestamp { seconds: time.seconds(), nanoseconds: time.subsecond_nanos() }
-}
-
-/// A time from the kernel.
-pub fn wall_time(time: Timestamp) -> WallTime {
-    WallTime::from_parts(time.seconds, time.nanoseconds)
 }

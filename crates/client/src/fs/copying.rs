@@ -7,12 +7,17 @@
 //! and makes another has its writes come by request. If it does something else with both, that costs it the
 //! requests, and nothing else.
 
-use super::core::{Caller, FileSystem, answered};
+use super::Error;
+use super::caller::Caller;
+use super::core::FileSystem;
+use super::ids::HandleId;
+use super::reply::{Reply, RespondWith};
+use super::results::Copied;
 use crate::files::sharing::NotShared;
 use crate::files::{Access, WaitPolicy};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use wayfs_fuse::{Errno, FileHandle, Reply};
+use wayfs_types::FsError;
 
 /// Files below this are copied as quickly as they are shared, in bytes. Two chunks of average length.
 const SHARED_MIN: u64 = 512 * 1024;
@@ -20,7 +25,7 @@ const SHARED_MIN: u64 = 512 * 1024;
 /// One end of a copy.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct End {
-    pub(crate) handle: FileHandle,
+    pub(crate) handle: HandleId,
     pub(crate) offset: u64,
 }
 
@@ -60,18 +65,25 @@ impl Sources {
 }
 
 impl FileSystem {
-    pub(crate) fn copy_range(self: &Arc<Self>, caller: &Caller, from: End, to: End, length: u64, reply: Reply) {
+    pub(crate) fn copy_range<R: RespondWith<Copied>>(
+        self: &Arc<Self>,
+        caller: &Caller,
+        from: End,
+        to: End,
+        length: u64,
+        reply: Reply<R>,
+    ) {
         let (Some(source), Some(target)) = (self.handles.file(from.handle), self.handles.file(to.handle)) else {
-            return answered(reply.error(Errno::BADF));
+            return reply.refuse(Error::BadHandle);
         };
         if target.access != Access::Write {
-            return answered(reply.error(Errno::BADF));
+            return reply.refuse(Error::BadHandle);
         }
         if self.is_of_lost_memory(target.file.id()) {
-            return answered(reply.error(Errno::IO));
+            return reply.refuse(FsError::Io);
         }
         if Arc::ptr_eq(&source.file, &target.file) || from.offset != to.offset {
-            return answered(reply.error(Errno::OPNOTSUPP));
+            return reply.refuse(FsError::Unsupported);
         }
         source.file.notice_mapped_writes();
         let range = from.offset..from.offset.saturating_add(length);
@@ -95,14 +107,14 @@ impl FileSystem {
         }
     }
 
-    fn answer_copied(
+    fn answer_copied<R: RespondWith<Copied>>(
         &self,
         caller: &Caller,
         target: wayfs_types::FileId,
         outcome: Result<u64, NotShared>,
-        reply: Reply,
+        reply: Reply<R>,
     ) {
-        let Ok(copied) = outcome else { return answered(reply.error(Errno::OPNOTSUPP)) };
+        let Ok(copied) = outcome else { return reply.refuse(FsError::Unsupported) };
         // The kernel leaves this to us and does not say so with such a request.
         if copied > 0
             && caller.uid != 0
@@ -110,7 +122,7 @@ impl FileSystem {
         {
             self.drop_set_id_bits(caller, target, &inode);
         }
-        answered(reply.copied(copied));
+        reply.give(Copied(copied));
     }
 }
 

@@ -1,23 +1,25 @@
 //! What all operations share.
 
-use super::attributes::attributes;
+use super::attributes::{Attributes, attributes};
+use super::caller::{Caller, Credentials};
 use super::handles::Handles;
 use super::identity::Identities;
 use super::in_step::Shown;
+use super::kernel::{Abilities, Kernel};
 use super::locks::HeldLocks;
 use super::pending::{EndedBy, Pending, ReplySlot};
+use super::reply::{Reply, Respond, Unanswered};
+use super::results::Entry;
 use super::second_walks::SecondWalks;
 use super::shared_memory::SharedMemory;
 use crate::engine::Engine;
 use crate::files::{FileTable, WaitPolicy};
-use crate::fuse::errno;
 use crate::inotify::Watchers;
 use crate::notices::{Notices, Stale};
 use crate::workers::Workers;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use wayfs_fuse::{Attributes, Entry, Errno, InterruptFlag, Notifier, Reply, Request, Unique};
 use wayfs_proto::Keeping;
 use wayfs_types::request::{Answer, Change, Level, Outcome, Removed, Request as Ask};
 use wayfs_types::{FileId, FsError, Inode, Kind};
@@ -80,12 +82,12 @@ impl Default for FileSystemSettings {
 
 /// The file system of one mount: what all its operations share.
 pub struct FileSystem {
-    pub(crate) engine: Arc<dyn Engine>,
-    pub(crate) files: Arc<FileTable>,
+    pub(super) engine: Arc<dyn Engine>,
+    pub(super) files: Arc<FileTable>,
     pub(super) settings: FileSystemSettings,
     /// By the names that the volume had when it was mounted.
     by_names: OnceLock<Identities>,
-    pub(crate) handles: Handles,
+    pub(super) handles: Handles,
     pub(super) pending: Pending,
     pub(super) locks: HeldLocks,
     pub(super) shared_memory: SharedMemory,
@@ -106,16 +108,17 @@ pub struct FileSystem {
     pub(super) expires_all: AtomicBool,
     pub(super) write_patterns: super::write_pattern::WritePatterns,
     pub(super) sources: super::copying::Sources,
-    pub(super) notifier: OnceLock<Notifier>,
+    pub(super) kernel: OnceLock<Box<dyn Kernel>>,
     /// Whether the kernel may still take passthrough files.
     pub(super) has_passthrough: AtomicBool,
     /// The kernel checks access control lists, and leaves the umask to us.
     pub(super) has_lists: AtomicBool,
     pub(super) space: super::data::SpaceGuard,
+    unanswered: Arc<Unanswered>,
     /// What the kernel must forget.
-    pub(crate) notices: Arc<Notices>,
+    pub(super) notices: Arc<Notices>,
     /// Changes from elsewhere that programs are told of by inotify.
-    pub(crate) watchers: Arc<Watchers>,
+    pub(super) watchers: Arc<Watchers>,
 }
 
 /// Threads that wait for bytes from afar: as many reads can be under way.
@@ -128,8 +131,6 @@ const CUTTERS: usize = 1;
 const GRANTERS: usize = 2;
 /// Threads that commit what others want to look at. They wait for the disk, never for other machines.
 const GIVERS: usize = 2;
-/// The kernel's protocol from which on it can be told to ask for all names again.
-const EPOCH_MINOR: u32 = 44;
 /// How long the kernel may believe what only this machine changes, where it cannot be told at once to ask again.
 const TTL_WITHOUT_EXPIRY: Duration = Duration::from_secs(1);
 /// Body files are kept ready for passthrough so long for who reads them next: three quarters of a minute. After that most of what is
@@ -169,10 +170,11 @@ impl FileSystem {
             expires_all: AtomicBool::new(false),
             write_patterns: super::write_pattern::WritePatterns::default(),
             sources: super::copying::Sources::default(),
-            notifier: OnceLock::new(),
+            kernel: OnceLock::new(),
             has_passthrough: AtomicBool::new(false),
             has_lists: AtomicBool::new(false),
             space: super::data::SpaceGuard::default(),
+            unanswered: Arc::default(),
             notices,
             watchers: Arc::default(),
         }))
@@ -211,6 +213,16 @@ impl FileSystem {
         }
     }
 
+    /// Owes an answer to a front end.
+    pub fn reply<R: Respond>(&self, to: R) -> Reply<R> {
+        Reply::new(to, &self.unanswered)
+    }
+
+    /// How many operations ended without an answer: a bug, or more work than may wait.
+    pub fn unanswered(&self) -> u64 {
+        self.unanswered.count()
+    }
+
     /// Handles that the kernel has open.
     pub fn open_handles(&self) -> usize {
         self.handles.count()
@@ -243,67 +255,83 @@ impl FileSystem {
         self.files.end();
     }
 
-    pub(crate) fn agreed(&self, granted: &wayfs_fuse::Granted, notifier: &Notifier) {
-        let has = granted.flags.contains(wayfs_fuse::InitFlags::PASSTHROUGH);
-        self.has_passthrough.store(has, Ordering::Relaxed);
-        let lists = wayfs_fuse::InitFlags::POSIX_ACL | wayfs_fuse::InitFlags::DONT_MASK;
-        self.has_lists.store(granted.flags.contains(lists), Ordering::Relaxed);
-        self.expires_all.store(granted.protocol_minor >= EPOCH_MINOR, Ordering::Relaxed);
-        // A second session over the same state does not exist; the first notifier stays.
-        let _ = self.notifier.set(notifier.clone());
+    /// A front end with a kernel begins. A second one over the same state does not exist; the first stays.
+    pub fn begin(&self, abilities: Abilities, kernel: Box<dyn Kernel>) {
+        self.has_passthrough.store(abilities.passthrough, Ordering::Relaxed);
+        self.has_lists.store(abilities.access_lists, Ordering::Relaxed);
+        self.expires_all.store(abilities.expiry, Ordering::Relaxed);
+        let _ = self.kernel.set(kernel);
+    }
+
+    /// The file that a front end names by its number.
+    pub fn known_as(&self, file: FileId) -> FileId {
+        self.notices.numbers.real(file)
+    }
+
+    /// A front end drops so many of the lookups of a file that it got through entries, by the number that it knows.
+    pub fn forget(&self, file: FileId, lookups: u64) {
+        // The kernel may look it up again at once with references of its own still counted; losing the note then costs one
+        // re-read of pages.
+        self.files.kernel_forgot(self.known_as(file));
+        self.notices.numbers.forgotten(file, lookups);
+    }
+
+    /// Who asks.
+    pub fn caller(&self, credentials: Credentials) -> Caller {
+        Caller::new(credentials, &*self.engine)
     }
 
     /// Asks the engine and hands the outcome on, here or later.
-    pub(super) fn ask(
+    pub(super) fn ask<R: Respond>(
         self: &Arc<Self>,
         caller: &Caller,
         ask: Ask,
-        reply: Reply,
-        then: impl FnOnce(&Arc<Self>, Reply, Outcome) + Send + 'static,
+        reply: Reply<R>,
+        then: impl FnOnce(&Arc<Self>, Reply<R>, Outcome) + Send + 'static,
     ) -> Answered {
         self.ask_within(caller, ask, self.settings.metadata_timeout, reply, then)
     }
 
     /// As [`FileSystem::ask`], with a bound of its own.
-    pub(super) fn ask_within(
+    pub(super) fn ask_within<R: Respond>(
         self: &Arc<Self>,
         caller: &Caller,
         ask: Ask,
         timeout: Duration,
-        reply: Reply,
-        then: impl FnOnce(&Arc<Self>, Reply, Outcome) + Send + 'static,
+        reply: Reply<R>,
+        then: impl FnOnce(&Arc<Self>, Reply<R>, Outcome) + Send + 'static,
     ) -> Answered {
         let answered = Arc::new(AtomicBool::new(false));
-        let (fs, was_answered, unique) = (Arc::clone(self), Arc::clone(&answered), caller.unique);
+        let (fs, was_answered, token) = (Arc::clone(self), Arc::clone(&answered), caller.token);
         let ended_by = if matches!(ask, Ask::Lock(_)) { EndedBy::AnySignal } else { EndedBy::WishToEnd };
         let callback = Box::new(move |outcome| {
             // The order matters: whoever registers the wait after this looks at the flag.
             was_answered.store(true, Ordering::SeqCst);
-            fs.pending.done(unique);
+            fs.pending.done(token);
             then(&fs, reply, outcome);
         });
         let Some(id) = self.engine.submit(ask, timeout, callback) else { return Answered::Here };
-        self.pending.wait_for_engine((unique, caller.pid), id, ended_by);
+        self.pending.wait_for_engine((token, caller.pid), id, ended_by);
         if answered.load(Ordering::SeqCst) {
-            self.pending.done(unique);
-        } else if caller.flag.is_set() {
-            self.signalled(unique);
+            self.pending.done(token);
+        } else if caller.interrupt.is_set() {
+            self.signalled(token);
         }
         Answered::Elsewhere
     }
 
     /// Makes a change; `then` gets the file it was about.
-    pub(super) fn change(
+    pub(super) fn change<R: Respond>(
         self: &Arc<Self>,
         caller: &Caller,
         change: Change,
-        reply: Reply,
-        then: impl FnOnce(&Arc<Self>, Reply, Changed) + Send + 'static,
+        reply: Reply<R>,
+        then: impl FnOnce(&Arc<Self>, Reply<R>, Changed) + Send + 'static,
     ) {
         let ask = Ask::Change { user: self.user(caller), change };
         self.ask(caller, ask, reply, move |fs, reply, outcome| match outcome {
             Ok(Answer::Changed { file, inode, removed, .. }) => then(fs, reply, Changed { file, inode, removed }),
-            other => refuse(reply, other),
+            other => reply.refuse(refusal(other)),
         });
     }
 
@@ -312,12 +340,12 @@ impl FileSystem {
     ///
     /// Of a removed file that is the inode that it had last. What the engine keeps is a marker without contents, and a
     /// program that found the name just before another file was renamed over it must not read an empty file.
-    pub(crate) fn with_inode(
+    pub(crate) fn with_inode<R: Respond>(
         self: &Arc<Self>,
         caller: &Caller,
         file: FileId,
-        reply: Reply,
-        then: impl FnOnce(&Arc<Self>, Reply, FileId, &Inode) + Send + 'static,
+        reply: Reply<R>,
+        then: impl FnOnce(&Arc<Self>, Reply<R>, FileId, &Inode) + Send + 'static,
     ) {
         if let Some(removed) = self.files.find(file).and_then(|open| open.removed_inode()) {
             return then(self, reply, file, &removed);
@@ -329,50 +357,50 @@ impl FileSystem {
             }
             Err(FsError::NotFound) => fs.with_removed(thread, reply, file, then),
             Ok(Answer::File(file, inode)) => then(fs, reply, file, &inode),
-            other => refuse(reply, other),
+            other => reply.refuse(refusal(other)),
         });
     }
 
     /// Hands on a removed file's inode as it was last.
-    pub(super) fn with_removed(
+    pub(super) fn with_removed<R: Respond>(
         self: &Arc<Self>,
         thread: u32,
-        reply: Reply,
+        reply: Reply<R>,
         file: FileId,
-        then: impl FnOnce(&Arc<Self>, Reply, FileId, &Inode) + Send + 'static,
+        then: impl FnOnce(&Arc<Self>, Reply<R>, FileId, &Inode) + Send + 'static,
     ) {
         match self.files.last_seen(file).or_else(|| self.second_walks.shown(thread, file)) {
             Some(last) => then(self, reply, file, &last),
             None => {
                 // The kernel walks the path again, asking for each name.
                 self.second_walks.begin(thread);
-                refuse(reply, Err(FsError::Stale));
+                reply.refuse(FsError::Stale);
             }
         }
     }
 
     /// Runs work that may wait on a worker; a signal that asks the caller to end answers it at once.
-    pub(super) fn on_worker(
+    pub(super) fn on_worker<R: Respond>(
         self: &Arc<Self>,
         workers: &Workers,
         caller: &Caller,
-        reply: Reply,
-        work: impl FnOnce(&Arc<Self>, &ReplySlot) + Send + 'static,
+        reply: Reply<R>,
+        work: impl FnOnce(&Arc<Self>, &ReplySlot<R>) + Send + 'static,
     ) {
         let slot = ReplySlot::new(reply);
-        let (fs, unique, waiting) = (Arc::clone(self), caller.unique, Arc::clone(&slot));
-        self.pending.wait_for_worker((unique, caller.pid), &slot);
+        let (fs, token, waiting) = (Arc::clone(self), caller.token, Arc::clone(&slot));
+        self.pending.wait_for_worker((token, caller.pid), &slot);
         let queued = workers.run(move || {
             work(&fs, &waiting);
-            fs.pending.worker_done(unique);
+            fs.pending.worker_done(token);
         });
         if queued.is_err() {
-            self.pending.done(unique);
+            self.pending.done(token);
             if let Some(reply) = slot.take() {
-                let _ = reply.error(Errno::TIMEDOUT);
+                reply.refuse(FsError::TimedOut);
             }
-        } else if caller.flag.is_set() {
-            self.signalled(unique);
+        } else if caller.interrupt.is_set() {
+            self.signalled(token);
         }
     }
 
@@ -382,14 +410,13 @@ impl FileSystem {
     /// not get what was before a commit that ended between the two looks, at the engine and at the open file (which
     /// may be gone by then): neither has what was written.
     pub(super) fn attributes(&self, file: FileId, inode: &Inode, since: u64) -> Shown<Attributes> {
-        let number = file.inode_number();
         let (mut since, mut newer) = (since, None);
         loop {
             let overlay = self.files.overlay(file);
             let changes = self.engine.changes();
             let inode = newer.as_deref().unwrap_or(inode);
             let show = || {
-                let what = self.identities().show(inode, attributes(number, inode, overlay));
+                let what = self.identities().show(inode, attributes(file, inode, overlay));
                 Shown { file, version: inode.version, what }
             };
             if overlay.is_some() || changes == since || inode.kind != Kind::File {
@@ -460,10 +487,8 @@ impl FileSystem {
 
     /// Has the kernel ask for all names and attributes again before it shows them. Waits for no request in hand.
     pub(crate) fn expire_all(&self) {
-        if let Some(notifier) = self.notifier.get()
-            && let Err(error) = notifier.expire_all_entries()
-        {
-            tracing::debug!(%error, "have the kernel ask for all names again");
+        if let Some(kernel) = self.kernel.get() {
+            kernel.expire_all();
         }
         // Whoever has a file open asks without walking to it.
         for file in self.files.ids() {
@@ -474,8 +499,7 @@ impl FileSystem {
     /// A name's answer; `since` as in [`FileSystem::attributes`], `ttl` as [`FileSystem::ttl`] has it.
     pub(crate) fn entry(&self, file: FileId, inode: &Inode, since: u64, ttl: Duration) -> Shown<Entry> {
         let Shown { version, what: attributes, .. } = self.attributes(file, inode, since);
-        let inode = wayfs_fuse::Inode::new(self.notices.numbers.tell(file).inode_number());
-        let what = Entry { inode, generation: 0, entry_ttl: ttl, attributes_ttl: ttl, attributes };
+        let what = Entry { file: self.notices.numbers.tell(file), attributes, ttl };
         Shown { file, version, what }
     }
 
@@ -504,51 +528,13 @@ pub(super) struct Changed {
     pub(super) removed: Option<Removed>,
 }
 
-/// Who asks, kept when the request itself is gone.
-#[derive(Clone)]
-pub(crate) struct Caller {
-    pub(crate) unique: Unique,
-    /// His number on this machine, by which he has rights; in the volume he has [`FileSystem::user`].
-    pub(crate) uid: u32,
-    pub(crate) gid: u32,
-    pub(crate) pid: u32,
-    pub(crate) flag: InterruptFlag,
-    /// How often the replica had changed when the request came: what it is answered with is of then or later.
-    pub(crate) since: u64,
-    /// How often something had been answered by then for which nobody vouched.
-    pub(crate) unvouched: u64,
-}
-
-impl Caller {
-    pub(crate) fn of(request: &Request, engine: &dyn Engine) -> Self {
-        Self {
-            unique: request.unique(),
-            uid: request.uid(),
-            gid: request.gid(),
-            pid: request.pid(),
-            flag: request.interrupt_flag(),
-            since: engine.changes(),
-            unvouched: engine.unvouched(),
-        }
-    }
-}
-
-/// Answers a refusal; an answer of a wrong kind is our own fault and becomes `EIO`.
-pub(super) fn refuse(reply: Reply, outcome: Outcome) {
-    let error = match outcome {
+/// What is refused; an answer of a wrong kind is our own fault and becomes `EIO`.
+pub(super) fn refusal(outcome: Outcome) -> FsError {
+    match outcome {
         Err(error) => error,
         Ok(answer) => {
             tracing::error!(?answer, "the replica answered something else than was asked");
             FsError::Io
         }
-    };
-    let _ = reply.error(errno(error));
-}
-
-/// Ends a branch that answered: whether the kernel took it changes nothing here.
-pub(crate) fn answered(_: wayfs_fuse::Delivery) {}
-
-/// The file behind an inode number of the kernel.
-pub(crate) fn file_id(inode: wayfs_fuse::Inode) -> Result<FileId, Errno> {
-    FileId::from_inode_number(inode.number()).map_err(|_| Errno::STALE)
+    }
 }

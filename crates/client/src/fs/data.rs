@@ -1,12 +1,16 @@
 //! Reading, writing, allocating, seeking.
 
-use super::core::{Caller, FileSystem, answered};
+use super::Error;
+use super::caller::Caller;
+use super::core::FileSystem;
+use super::ids::HandleId;
+use super::reply::{Reply, RespondWith};
+use super::results::{Position, Statistics, Written};
 use crate::files::open_file::{Extend, OpenFile};
 use crate::files::{Access, OperationError, Seek, WaitPolicy};
-use crate::fuse::errno;
+use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use wayfs_fuse::{Errno, FileHandle, FileSystemStatistics, Reply, SeekWhence};
 use wayfs_proto::Room;
 use wayfs_types::FsError;
 
@@ -18,7 +22,7 @@ const NAME_MAX: u32 = wayfs_types::Name::LEN_MAX as u32;
 /// A write of the kernel without its bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WriteRequest {
-    pub(crate) handle: FileHandle,
+    pub(crate) handle: HandleId,
     pub(crate) offset: u64,
     pub(crate) flags: i32,
     pub(crate) kill_suid_gid: bool,
@@ -48,39 +52,52 @@ impl SpaceGuard {
 }
 
 impl FileSystem {
-    pub(crate) fn read(self: &Arc<Self>, caller: &Caller, handle: FileHandle, offset: u64, size: u32, reply: Reply) {
-        let Some(open) = self.handles.file(handle) else { return answered(reply.error(Errno::BADF)) };
+    pub(crate) fn read<R: RespondWith<Bytes>>(
+        self: &Arc<Self>,
+        caller: &Caller,
+        handle: HandleId,
+        offset: u64,
+        size: u32,
+        reply: Reply<R>,
+    ) {
+        let Some(open) = self.handles.file(handle) else { return reply.refuse(Error::BadHandle) };
         let range = offset..offset.saturating_add(u64::from(size));
         match self.files.read(&open.file, range.clone(), WaitPolicy::None) {
-            Ok(bytes) => answered(reply.data(&bytes)),
-            Err(OperationError::Failed(error)) => answered(reply.error(errno(error))),
+            Ok(bytes) => reply.give(bytes),
+            Err(OperationError::Failed(error)) => reply.refuse(error),
             Err(OperationError::WouldBlock) => self.on_worker(&self.readers, caller, reply, move |fs, slot| {
                 let outcome = fs.files.read(&open.file, range, fs.read_patience());
                 let Some(reply) = slot.take() else { return };
                 match outcome {
-                    Ok(bytes) => answered(reply.data(&bytes)),
-                    Err(slow) => answered(reply.error(errno(slow.into_error()))),
+                    Ok(bytes) => reply.give(bytes),
+                    Err(slow) => reply.refuse(slow.into_error()),
                 }
             }),
         }
     }
 
-    pub(crate) fn write(self: &Arc<Self>, caller: &Caller, place: WriteRequest, data: &[u8], reply: Reply) {
-        let Some(open) = self.handles.file(place.handle) else { return answered(reply.error(Errno::BADF)) };
+    pub(crate) fn write<R: RespondWith<Written>>(
+        self: &Arc<Self>,
+        caller: &Caller,
+        place: WriteRequest,
+        data: &[u8],
+        reply: Reply<R>,
+    ) {
+        let Some(open) = self.handles.file(place.handle) else { return reply.refuse(Error::BadHandle) };
         if open.access != Access::Write {
-            return answered(reply.error(Errno::BADF));
+            return reply.refuse(Error::BadHandle);
         }
         if self.is_of_lost_memory(open.file.id()) {
-            return answered(reply.error(Errno::IO));
+            return reply.refuse(FsError::Io);
         }
         if !self.has_room(data.len() as u64) {
-            return answered(reply.error(Errno::NOSPC));
+            return reply.refuse(FsError::NoSpace);
         }
         // Late writes of the page cache say where they belong even if the handle appends.
         let appends = place.flags & libc::O_APPEND != 0 && !place.from_cache;
         let offset = (!appends).then_some(place.offset);
         if !self.is_within_quota(&open.file, offset, data.len() as u64) {
-            return answered(reply.error(errno(FsError::Quota)));
+            return reply.refuse(FsError::Quota);
         }
         match self.files.write(&open.file, offset, data, self.user(caller)) {
             Ok(at) => {
@@ -96,9 +113,9 @@ impl FileSystem {
                 {
                     self.drop_set_id_bits(caller, open.file.id(), &inode);
                 }
-                let _ = reply.written(u32::try_from(data.len()).unwrap_or(u32::MAX));
+                reply.give(Written(data.len()));
             }
-            Err(error) => answered(reply.error(errno(error))),
+            Err(error) => reply.refuse(error),
         }
     }
 
@@ -125,22 +142,22 @@ impl FileSystem {
         end <= size || self.engine.has_quota_for(file.id(), end)
     }
 
-    pub(crate) fn allocate(
+    pub(crate) fn allocate<R: RespondWith<()>>(
         &self,
         caller: &Caller,
-        handle: FileHandle,
+        handle: HandleId,
         (offset, length): (u64, u64),
         mode: i32,
-        reply: Reply,
+        reply: Reply<R>,
     ) {
-        let Some(open) = self.handles.file(handle) else { return answered(reply.error(Errno::BADF)) };
+        let Some(open) = self.handles.file(handle) else { return reply.refuse(Error::BadHandle) };
         if open.access != Access::Write {
-            return answered(reply.error(Errno::BADF));
+            return reply.refuse(Error::BadHandle);
         }
         if self.is_of_lost_memory(open.file.id()) {
-            return answered(reply.error(Errno::IO));
+            return reply.refuse(FsError::Io);
         }
-        let Some(end) = offset.checked_add(length) else { return answered(reply.error(Errno::FBIG)) };
+        let Some(end) = offset.checked_add(length) else { return reply.refuse(FsError::FileTooLarge) };
         let keeps_size = mode & libc::FALLOC_FL_KEEP_SIZE != 0;
         let outcome = match mode & !libc::FALLOC_FL_KEEP_SIZE {
             // Space is not set aside, but refused now if it is not there.
@@ -161,23 +178,18 @@ impl FileSystem {
         {
             self.drop_set_id_bits(caller, open.file.id(), &inode);
         }
-        let _ = reply.result(outcome.map_err(errno));
+        reply.finish(outcome);
     }
 
-    pub(crate) fn seek(
+    pub(crate) fn seek<R: RespondWith<Position>>(
         self: &Arc<Self>,
         caller: &Caller,
-        handle: FileHandle,
+        handle: HandleId,
         offset: u64,
-        whence: SeekWhence,
-        reply: Reply,
+        seek: Seek,
+        reply: Reply<R>,
     ) {
-        let Some(open) = self.handles.file(handle) else { return answered(reply.error(Errno::BADF)) };
-        let seek = match whence {
-            SeekWhence::Data => Seek::Data,
-            SeekWhence::Hole => Seek::Hole,
-            SeekWhence::Other(_) => return answered(reply.error(Errno::INVAL)),
-        };
+        let Some(open) = self.handles.file(handle) else { return reply.refuse(Error::BadHandle) };
         match self.files.seek(&open.file, offset, seek, WaitPolicy::None) {
             Err(OperationError::WouldBlock) => self.on_worker(&self.readers, caller, reply, move |fs, slot| {
                 let outcome = fs.files.seek(&open.file, offset, seek, fs.read_patience());
@@ -190,25 +202,25 @@ impl FileSystem {
     }
 
     /// The numbers of the disk with the least room between here and the home: what is written must come to all of them.
-    pub(crate) fn statistics(&self, reply: Reply) {
+    pub(crate) fn statistics<R: RespondWith<Statistics>>(&self, reply: Reply<R>) {
         match rustix::fs::statvfs(self.files.directory()) {
-            Ok(disk) => answered(reply.statistics(&with_room_above(&disk, self.engine.room_above()))),
-            Err(error) => answered(reply.error(error.into())),
+            Ok(disk) => reply.give(with_room_above(&disk, self.engine.room_above())),
+            Err(error) => reply.refuse(Error::Disk(error)),
         }
     }
 }
 
-fn answer_seek(reply: Reply, outcome: Result<Option<u64>, OperationError>) {
+fn answer_seek<R: RespondWith<Position>>(reply: Reply<R>, outcome: Result<Option<u64>, OperationError>) {
     match outcome {
-        Ok(Some(at)) => answered(reply.position(at)),
-        Ok(None) => answered(reply.error(Errno::NXIO)),
-        Err(slow) => answered(reply.error(errno(slow.into_error()))),
+        Ok(Some(at)) => reply.give(Position(at)),
+        Ok(None) => reply.refuse(Error::NothingThere),
+        Err(slow) => reply.refuse(slow.into_error()),
     }
 }
 
-fn with_room_above(disk: &rustix::fs::StatVfs, above: Option<(Room, u64)>) -> FileSystemStatistics {
+fn with_room_above(disk: &rustix::fs::StatVfs, above: Option<(Room, u64)>) -> Statistics {
     let fragment = disk.f_frsize.max(1);
-    let own = FileSystemStatistics {
+    let own = Statistics {
         blocks: disk.f_blocks,
         blocks_free: disk.f_bfree,
         blocks_available: disk.f_bavail,
@@ -222,12 +234,12 @@ fn with_room_above(disk: &rustix::fs::StatVfs, above: Option<(Room, u64)>) -> Fi
     let files_free = own.files_free.min(files_left);
     // Files here are those that are used and those that are free.
     let files = own.files - own.files_free.min(own.files) + files_free;
-    let own = FileSystemStatistics { files, files_free, ..own };
+    let own = Statistics { files, files_free, ..own };
     if above.left / fragment >= disk.f_bavail {
         return own;
     }
     let left = above.left / fragment;
-    FileSystemStatistics { blocks: above.size / fragment, blocks_free: left, blocks_available: left, ..own }
+    Statistics { blocks: above.size / fragment, blocks_free: left, blocks_available: left, ..own }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Handles that the kernel has.
 
+use super::ids::HandleId;
 use crate::files::kernel_way::KernelWay;
 use crate::files::{Access, OpenFile};
 use crate::fs::listing::Listing;
@@ -7,7 +8,6 @@ use crate::fs::write_pattern::Kind;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
-use wayfs_fuse::FileHandle;
 
 /// An open file as one handle sees it.
 pub struct OpenHandle {
@@ -36,19 +36,19 @@ pub enum Handle {
 #[derive(Default)]
 pub struct Handles {
     next: AtomicU64,
-    open: RwLock<HashMap<FileHandle, Handle>>,
+    open: RwLock<HashMap<HandleId, Handle>>,
 }
 
 impl Handles {
     /// Takes one in.
-    pub fn insert(&self, handle: Handle) -> FileHandle {
-        let number = FileHandle::new(self.next.fetch_add(1, Ordering::Relaxed) + 1);
+    pub fn insert(&self, handle: Handle) -> HandleId {
+        let number = HandleId::new(self.next.fetch_add(1, Ordering::Relaxed) + 1);
         self.open.write().unwrap_or_else(PoisonError::into_inner).insert(number, handle);
         number
     }
 
     /// The file behind a handle.
-    pub fn file(&self, handle: FileHandle) -> Option<Arc<OpenHandle>> {
+    pub fn file(&self, handle: HandleId) -> Option<Arc<OpenHandle>> {
         match self.open.read().unwrap_or_else(PoisonError::into_inner).get(&handle)? {
             Handle::File(open) => Some(Arc::clone(open)),
             Handle::Directory(_) => None,
@@ -56,7 +56,7 @@ impl Handles {
     }
 
     /// The listing behind a handle.
-    pub fn directory(&self, handle: FileHandle) -> Option<Arc<Listing>> {
+    pub fn directory(&self, handle: HandleId) -> Option<Arc<Listing>> {
         match self.open.read().unwrap_or_else(PoisonError::into_inner).get(&handle)? {
             Handle::Directory(listing) => Some(Arc::clone(listing)),
             Handle::File(_) => None,
@@ -64,7 +64,7 @@ impl Handles {
     }
 
     /// Lets one go.
-    pub fn remove(&self, handle: FileHandle) -> Option<Handle> {
+    pub fn remove(&self, handle: HandleId) -> Option<Handle> {
         self.open.write().unwrap_or_else(PoisonError::into_inner).remove(&handle)
     }
 

@@ -7,8 +7,10 @@
 //! A mapping never makes two of one: a number of the volume that is mapped to nobody here is shown as itself only where
 //! no other is shown as that, and a user of this machine whose number is somebody else's in the volume makes no files.
 
+use super::Error;
+use super::attributes::Attributes;
 use std::collections::BTreeMap;
-use wayfs_fuse::{Attributes, Errno};
+use wayfs_types::FsError;
 use wayfs_types::{Inode, Kind};
 
 /// Shown for a number that would be taken for somebody else's. No user of any machine has it, so nobody gets an owner's rights.
@@ -83,11 +85,10 @@ impl Identities {
 
     /// Attributes of a file, as they are shown.
     pub(super) fn show(&self, inode: &Inode, attributes: Attributes) -> Attributes {
-        let kind = attributes.mode & !0o7777;
         Attributes {
             uid: self.uid.unwrap_or_else(|| self.users.here(inode.uid)),
             gid: self.gid.unwrap_or_else(|| self.groups.here(inode.gid)),
-            mode: kind | u32::from(self.mode(inode)),
+            mode: self.mode(inode),
             ..attributes
         }
     }
@@ -118,30 +119,30 @@ impl Identities {
     }
 
     /// The owner that a new file gets in the volume: what is made in a directory that is not shown as its owner's belongs to the same.
-    pub(super) fn owner_of_new(&self, directory: Option<&Inode>, caller: u32) -> Result<u32, Errno> {
+    pub(super) fn owner_of_new(&self, directory: Option<&Inode>, caller: u32) -> Result<u32, Error> {
         match (self.uid, directory) {
-            (None, _) => self.users.volume(caller).ok_or(Errno::OVERFLOW),
+            (None, _) => self.users.volume(caller).ok_or(Error::NoNumber),
             (Some(_), Some(directory)) => Ok(directory.uid),
-            (Some(_), None) => Err(Errno::STALE),
+            (Some(_), None) => Err(FsError::Stale.into()),
         }
     }
 
     /// As [`Identities::owner_of_new`], for the group.
-    pub(super) fn group_of_new(&self, directory: Option<&Inode>, caller: u32) -> Result<u32, Errno> {
+    pub(super) fn group_of_new(&self, directory: Option<&Inode>, caller: u32) -> Result<u32, Error> {
         match (self.gid, directory) {
-            (None, _) => self.groups.volume(caller).ok_or(Errno::OVERFLOW),
+            (None, _) => self.groups.volume(caller).ok_or(Error::NoNumber),
             (Some(_), Some(directory)) => Ok(directory.gid),
-            (Some(_), None) => Err(Errno::STALE),
+            (Some(_), None) => Err(FsError::Stale.into()),
         }
     }
 
     /// The owner that a file gets in the volume by `chown`; `None`: the one it has.
-    pub(super) fn owner_to_keep(&self, asked: Option<u32>) -> Result<Option<u32>, Errno> {
+    pub(super) fn owner_to_keep(&self, asked: Option<u32>) -> Result<Option<u32>, Error> {
         to_keep(asked, self.uid, &self.users)
     }
 
     /// As [`Identities::owner_to_keep`], for the group.
-    pub(super) fn group_to_keep(&self, asked: Option<u32>) -> Result<Option<u32>, Errno> {
+    pub(super) fn group_to_keep(&self, asked: Option<u32>) -> Result<Option<u32>, Error> {
         to_keep(asked, self.gid, &self.groups)
     }
 
@@ -151,13 +152,13 @@ impl Identities {
     }
 }
 
-fn to_keep(asked: Option<u32>, shown: Option<u32>, numbers: &Numbers) -> Result<Option<u32>, Errno> {
+fn to_keep(asked: Option<u32>, shown: Option<u32>, numbers: &Numbers) -> Result<Option<u32>, Error> {
     match (asked, shown) {
         (None, _) => Ok(None),
         // It is shown as his already, and stays whose it is.
         (Some(asked), Some(shown)) if asked == shown => Ok(None),
-        (Some(_), Some(_)) => Err(Errno::PERM),
-        (Some(asked), None) => numbers.volume(asked).map(Some).ok_or(Errno::OVERFLOW),
+        (Some(_), Some(_)) => Err(FsError::NotPermitted.into()),
+        (Some(asked), None) => numbers.volume(asked).map(Some).ok_or(Error::NoNumber),
     }
 }
 
@@ -194,11 +195,11 @@ mod tests {
     fn the_shown_owner_may_be_given_and_no_other() {
         let shown = Identities { uid: Some(5), ..Identities::default() };
         assert_eq!(shown.owner_to_keep(Some(5)), Ok(None));
-        assert_eq!(shown.owner_to_keep(Some(6)), Err(Errno::PERM));
+        assert_eq!(shown.owner_to_keep(Some(6)), Err(FsError::NotPermitted.into()));
         assert_eq!(shown.group_to_keep(Some(6)), Ok(Some(6)), "only the owner is shown as another");
         let mapped = Identities { users: swapped(), ..Identities::default() };
         assert_eq!(mapped.owner_to_keep(Some(501)), Ok(Some(1000)));
-        assert_eq!(mapped.owner_to_keep(Some(1000)), Err(Errno::OVERFLOW));
-        assert_eq!(mapped.owner_of_new(None, 1000), Err(Errno::OVERFLOW));
+        assert_eq!(mapped.owner_to_keep(Some(1000)), Err(Error::NoNumber));
+        assert_eq!(mapped.owner_of_new(None, 1000), Err(Error::NoNumber));
     }
 }

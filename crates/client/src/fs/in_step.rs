@@ -4,12 +4,14 @@
 //! end of the old last page would be zeros. So where its pages may be of another version, it forgets them before it has the answer.
 //! News of a change break them as well, but a program may ask before they are told.
 
-use super::core::{FileSystem, answered};
+use super::attributes::Attributes;
+use super::core::FileSystem;
+use super::reply::{Reply, Respond, RespondWith};
+use super::results::{CachedAttributes, Entry};
 use crate::files::Renewal;
 use crate::notices::Stale;
 use std::sync::Arc;
 use std::time::Duration;
-use wayfs_fuse::{Attributes, Entry, Reply};
 use wayfs_types::{FileId, RecordId};
 
 /// What is told of a file, and of which version that is.
@@ -22,24 +24,29 @@ pub(crate) struct Shown<T> {
 
 impl FileSystem {
     /// Answers a question for a name.
-    pub(crate) fn answer_entry(&self, shown: Shown<Entry>, reply: Reply) {
+    pub(crate) fn answer_entry<R: RespondWith<Entry>>(&self, shown: Shown<Entry>, reply: Reply<R>) {
         let Shown { file, version, what: entry } = shown;
-        self.in_step(file, version, reply, move |reply| answered(reply.entry(&entry)));
+        self.in_step(file, version, reply, move |reply| reply.give(entry));
     }
 
     /// Answers a question for attributes, which the kernel may believe for a while.
-    pub(super) fn answer_attributes(&self, shown: Shown<Attributes>, ttl: Duration, reply: Reply) {
+    pub(super) fn answer_attributes<R: RespondWith<CachedAttributes>>(
+        &self,
+        shown: Shown<Attributes>,
+        ttl: Duration,
+        reply: Reply<R>,
+    ) {
         let Shown { file, version, what: attributes } = shown;
-        self.in_step(file, version, reply, move |reply| answered(reply.attributes(&attributes, ttl)));
+        self.in_step(file, version, reply, move |reply| reply.give(CachedAttributes { attributes, ttl }));
     }
 
     /// Answers when the kernel has no pages of another version.
-    pub(super) fn in_step(
+    pub(super) fn in_step<R: Respond>(
         &self,
         file: FileId,
         version: RecordId,
-        reply: Reply,
-        answer: impl FnOnce(Reply) + Send + 'static,
+        reply: Reply<R>,
+        answer: impl FnOnce(Reply<R>) + Send + 'static,
     ) {
         match self.files.pages_to_renew(file, version) {
             None => answer(reply),

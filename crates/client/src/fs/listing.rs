@@ -4,18 +4,21 @@
 //! remembers the last name of every page that it went through, so that any earlier position can be
 //! found again, and holds the entries of one page only.
 
-use super::attributes::file_kind;
-use super::core::{Caller, FileSystem, answered, refuse};
+use super::Error;
+use super::attributes::{FileKind, file_kind};
+use super::caller::Caller;
+use super::core::{FileSystem, refusal};
 use super::handles::Handle;
+use super::ids::HandleId;
 use super::in_step::Shown;
+use super::reply::{Delivery, Reply, RespondWith};
+use super::results::{Entry, ListingCache, OpenedDirectory};
 use crate::notices::Stale;
 use std::ffi::OsStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use wayfs_fuse::{
-    DirectoryBuffer, DirectoryEntry, Entry, Errno, FileHandle, FileKind, OpenFlags, Opened, Pushed, Reply,
-};
 use wayfs_proto::Keeping;
+use wayfs_types::FsError;
 use wayfs_types::request::{Answer, Request as Ask};
 use wayfs_types::{FileId, Inode, Name, Place};
 
@@ -24,12 +27,56 @@ const PAGE: usize = 1024;
 /// Positions below this are `.` and `..`.
 const DOTS: u64 = 2;
 
+/// What is wanted of each entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// Its name, number and kind.
+    Names,
+    /// Its attributes, too: each entry that is taken with them counts as one lookup of the file.
+    Attributes,
+}
+
 /// What one request for entries asks.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Page {
-    pub(crate) offset: u64,
-    pub(crate) size: u32,
-    pub(crate) plus: bool,
+pub struct PageRequest {
+    /// The offset of the last entry that the caller has; zero at the start.
+    pub offset: u64,
+    /// What is wanted of each.
+    pub detail: Detail,
+}
+
+/// Entries of a directory from an offset on, of which a front end takes as many as it has room for. Without any the listing is at
+/// its end.
+pub struct DirectoryPage {
+    fs: Arc<FileSystem>,
+    listing: Arc<Listing>,
+    request: PageRequest,
+    /// How often the replica had changed when the request came.
+    since: u64,
+}
+
+/// One entry of a directory.
+#[derive(Debug, Clone, Copy)]
+pub struct DirectoryEntry<'a> {
+    /// The file.
+    pub file: FileId,
+    /// Its kind.
+    pub kind: FileKind,
+    /// Where the listing goes on after this entry. Never zero.
+    pub next_offset: u64,
+    /// Its name.
+    pub name: &'a OsStr,
+    /// What may be cached of it, if attributes are wanted and any may be.
+    pub entry: Option<Entry>,
+}
+
+/// Whether a front end had room for an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Taken {
+    /// It had.
+    Yes,
+    /// It had not, and wants no more.
+    Full,
 }
 
 /// An open directory.
@@ -132,7 +179,12 @@ impl State {
 impl FileSystem {
     /// Whoever opens a directory lists it. What nobody tells us of yet is asked for right here, since the kernel keeps a listing only
     /// if the directory is watched when it is opened.
-    pub(crate) fn open_directory(self: &Arc<Self>, caller: &Caller, directory: FileId, reply: Reply) {
+    pub(crate) fn open_directory<R: RespondWith<OpenedDirectory>>(
+        self: &Arc<Self>,
+        caller: &Caller,
+        directory: FileId,
+        reply: Reply<R>,
+    ) {
         if !self.engine.is_vouched_for() || self.engine.keeping(directory) != Keeping::No {
             return self.opened_directory(directory, State::default(), reply);
         }
@@ -149,39 +201,62 @@ impl FileSystem {
         });
     }
 
-    fn opened_directory(&self, directory: FileId, state: State, reply: Reply) {
+    fn opened_directory<R: RespondWith<OpenedDirectory>>(&self, directory: FileId, state: State, reply: Reply<R>) {
         let listing = Listing { directory, state: Mutex::new(state) };
         let handle = self.handles.insert(Handle::Directory(Arc::new(listing)));
         // The kernel keeps a listing only as long as somebody tells what changes in it.
         let is_kept =
             self.engine.is_vouched_for() && self.engine.keeping(directory) != Keeping::No && self.notices.is_idle();
-        let flags = match is_kept {
-            true if self.cold.take(directory) => OpenFlags::CACHE_DIR,
-            true => OpenFlags::CACHE_DIR | OpenFlags::KEEP_CACHE,
-            false => OpenFlags::EMPTY,
+        let listing = match is_kept {
+            true if self.cold.take(directory) => ListingCache::Anew,
+            true => ListingCache::Kept,
+            false => ListingCache::None,
         };
-        if reply.opened(&Opened::new(handle, flags)) == wayfs_fuse::Delivery::Gone {
+        if reply.deliver(OpenedDirectory { handle, listing }) == Delivery::Gone {
             self.handles.remove(handle);
         }
     }
 
-    pub(crate) fn list(self: &Arc<Self>, caller: &Caller, handle: FileHandle, page: Page, reply: Reply) {
-        let Some(listing) = self.handles.directory(handle) else { return answered(reply.error(Errno::BADF)) };
+    /// The handle of a directory went.
+    pub(crate) fn release_directory<R: RespondWith<()>>(&self, handle: HandleId, reply: Reply<R>) {
+        self.handles.remove(handle);
+        reply.give(());
+    }
+
+    pub(crate) fn list<R: RespondWith<DirectoryPage>>(
+        self: &Arc<Self>,
+        caller: &Caller,
+        handle: HandleId,
+        page: PageRequest,
+        reply: Reply<R>,
+    ) {
+        let Some(listing) = self.handles.directory(handle) else { return reply.refuse(Error::BadHandle) };
         if page.offset == 0 && self.engine.inode(listing.directory).is_some_and(|inode| inode.removed_from.is_some()) {
             // As the kernel says of a directory that it removed itself.
-            return answered(reply.error(Errno::NOENT));
+            return reply.refuse(FsError::NotFound);
         }
         listing.state().turn_to(page.offset);
         self.list_on(caller, &listing, page, reply);
     }
 
-    fn list_on(self: &Arc<Self>, caller: &Caller, listing: &Arc<Listing>, page: Page, reply: Reply) {
+    fn list_on<R: RespondWith<DirectoryPage>>(
+        self: &Arc<Self>,
+        caller: &Caller,
+        listing: &Arc<Listing>,
+        page: PageRequest,
+        reply: Reply<R>,
+    ) {
         let next = listing.state().next(page.offset.saturating_sub(DOTS));
         if let Next::End = next {
             self.cold.listed(listing.directory, page.offset.saturating_sub(DOTS));
         }
         let Next::Ask(PageBegin { position, after }) = next else {
-            return answered(reply.directory(&self.pack(listing, page, caller.since)));
+            return reply.give(DirectoryPage {
+                fs: Arc::clone(self),
+                listing: Arc::clone(listing),
+                request: page,
+                since: caller.since,
+            });
         };
         let ask = Ask::List { directory: listing.directory, after, limit: PAGE };
         let (asker, listing) = (caller.clone(), Arc::clone(listing));
@@ -197,85 +272,82 @@ impl FileSystem {
                 }
                 fs.list_on(&asker, &listing, page, reply);
             }
-            other => refuse(reply, other),
+            other => reply.refuse(refusal(other)),
         });
-    }
-
-    /// Fills an answer from the page that is here. The request came when the replica had changed `since` times.
-    fn pack(&self, listing: &Listing, page: Page, since: u64) -> DirectoryBuffer {
-        let mut buffer = DirectoryBuffer::new(page.size);
-        let mut offset = page.offset;
-        while offset < DOTS {
-            let (name, file) = match offset {
-                0 => (".", listing.directory),
-                _ => ("..", self.parent_of(listing.directory)),
-            };
-            offset += 1;
-            let dot = DirectoryEntry {
-                inode: wayfs_fuse::Inode::new(file.inode_number()),
-                kind: FileKind::Directory,
-                next_offset: offset,
-                name: OsStr::new(name),
-            };
-            let nothing = Entry::negative(Duration::ZERO);
-            let pushed = if page.plus { buffer.push_plus(&dot, &nothing) } else { buffer.push(&dot) };
-            if pushed == Pushed::Full {
-                return buffer;
-            }
-        }
-        let state = listing.state();
-        let Some(here) = &state.here else { return buffer };
-        let skipped = (offset - DOTS).saturating_sub(here.first);
-        for (name, file, inode) in here.entries.iter().skip(skipped as usize) {
-            offset += 1;
-            let entry = DirectoryEntry {
-                inode: wayfs_fuse::Inode::new(file.inode_number()),
-                kind: file_kind(&inode.kind),
-                next_offset: offset,
-                name: name.as_os_str(),
-            };
-            let pushed = match (page.plus, here.since == since) {
-                (true, true) => {
-                    let shown = self.entry(*file, inode, since, here.ttl);
-                    buffer.push_plus(&entry, &self.listed(shown))
-                }
-                (true, false) => {
-                    let entry_by_now = self.entry_by_now((listing.directory, name), *file, (since, here.ttl));
-                    buffer.push_plus(&entry, &entry_by_now)
-                }
-                (false, _) => buffer.push(&entry),
-            };
-            if pushed == Pushed::Full {
-                break;
-            }
-        }
-        buffer
     }
 
     /// What the kernel may keep of an entry that was asked for by an earlier request. It takes all of it for as new as
     /// the present one, and was told since of what changed between them. What is gone is listed and not kept.
-    fn entry_by_now(&self, (directory, name): (FileId, &Name), file: FileId, (since, ttl): (u64, Duration)) -> Entry {
+    fn entry_by_now(
+        &self,
+        (directory, name): (FileId, &Name),
+        file: FileId,
+        (since, ttl): (u64, Duration),
+    ) -> Option<Entry> {
         let place = Place { parent: directory, name: name.clone() };
         let stands = |inode: &Arc<Inode>| self.engine.has_name(file, inode, &place);
-        match self.engine.inode(file).filter(stands) {
-            Some(inode) => self.listed(self.entry(file, &inode, since, ttl)),
-            None => Entry::negative(Duration::ZERO),
-        }
+        let inode = self.engine.inode(file).filter(stands)?;
+        self.listed(self.entry(file, &inode, since, ttl))
     }
 
     /// What the kernel is told of an entry: nothing, if it has to forget pages before, and asks by itself.
-    fn listed(&self, shown: Shown<Entry>) -> Entry {
+    fn listed(&self, shown: Shown<Entry>) -> Option<Entry> {
         if self.is_in_step(shown.file, shown.version) {
-            return shown.what;
+            return Some(shown.what);
         }
-        let numbers = &self.notices.numbers;
-        numbers.forgotten(numbers.shown(shown.file), 1);
-        Entry::negative(Duration::ZERO)
+        self.notices.numbers.forgotten(shown.what.file, 1);
+        None
     }
 
     fn parent_of(&self, directory: FileId) -> FileId {
         let parent = self.engine.inode(directory).and_then(|inode| inode.places.first().map(|place| place.parent));
         parent.unwrap_or(directory)
+    }
+}
+
+impl DirectoryPage {
+    /// Hands out entries, one after the other, until one finds no room. `take` must not ask the file system for anything.
+    pub fn fill(&self, mut take: impl FnMut(&DirectoryEntry<'_>) -> Taken) {
+        let Some(offset) = self.fill_dots(&mut take) else { return };
+        let state = self.listing.state();
+        let Some(here) = &state.here else { return };
+        let skipped = (offset - DOTS).saturating_sub(here.first);
+        for (next_offset, (name, file, inode)) in (offset + 1..).zip(here.entries.iter().skip(skipped as usize)) {
+            let entry = match self.request.detail {
+                Detail::Names => None,
+                Detail::Attributes => self.entry(here, name, (*file, inode)),
+            };
+            let (kind, name) = (file_kind(&inode.kind), name.as_os_str());
+            if take(&DirectoryEntry { file: *file, kind, next_offset, name, entry }) == Taken::Full {
+                return;
+            }
+        }
+    }
+
+    /// `.` and `..`, as far as they are asked for. Answers where the names go on, if there is room.
+    fn fill_dots(&self, take: &mut impl FnMut(&DirectoryEntry<'_>) -> Taken) -> Option<u64> {
+        let directory = self.listing.directory;
+        for offset in self.request.offset..DOTS {
+            let (name, file) = match offset {
+                0 => (".", directory),
+                _ => ("..", self.fs.parent_of(directory)),
+            };
+            let (name, kind) = (OsStr::new(name), FileKind::Directory);
+            let dot = DirectoryEntry { file, kind, next_offset: offset + 1, name, entry: None };
+            if take(&dot) == Taken::Full {
+                return None;
+            }
+        }
+        Some(self.request.offset.max(DOTS))
+    }
+
+    /// What may be cached of an entry of the page that is here.
+    fn entry(&self, here: &Here, name: &Name, (file, inode): (FileId, &Inode)) -> Option<Entry> {
+        let (fs, since) = (&self.fs, self.since);
+        match here.since == since {
+            true => fs.listed(fs.entry(file, inode, since, here.ttl)),
+            false => fs.entry_by_now((self.listing.directory, name), file, (since, here.ttl)),
+        }
     }
 }
 

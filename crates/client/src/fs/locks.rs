@@ -4,27 +4,81 @@
 //! replica sends the release behind the records. Who is granted one is told so when the kernel has forgotten what was
 //! changed before.
 
-use super::core::{Caller, FileSystem, answered, refuse};
+use super::caller::Caller;
+use super::core::{FileSystem, refusal};
+use super::ids::{HandleId, LockOwner};
 use super::pending::ReplySlot;
+use super::reply::{Reply, RespondWith};
 use super::shared_memory::MACHINE;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use wayfs_fuse::{FileHandle, FileLock, LockKind, LockOwner, LockRange, LockScope, LockWait, Reply};
 use wayfs_types::request as ask;
 use wayfs_types::{FileId, FsError};
 
 /// A wait for a lock has no bound but a signal; this one only keeps the engine's arithmetic sane.
 const WAIT_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// What a lock request asks.
+/// Which family of locks. The two do not see each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LockScope {
+    /// Record locks of `fcntl`, of processes and of open files.
+    Record,
+    /// Locks of whole files, of `flock`.
+    Flock,
+}
+
+/// Whether a lock is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LockWait {
+    /// If another holds it, that is the answer.
+    Try,
+    /// Until it is free or the caller gets a signal.
+    Block,
+}
+
+/// A lock that is wanted.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Wish {
-    pub(crate) owner: LockOwner,
-    pub(crate) lock: FileLock,
-    pub(crate) wait: LockWait,
-    pub(crate) scope: LockScope,
+pub struct LockWish {
+    /// Whose it is to be.
+    pub owner: LockOwner,
+    /// Its family.
+    pub scope: LockScope,
+    /// The bytes; a `flock` is about all.
+    pub range: ask::LockRange,
+    /// Shared or exclusive.
+    pub kind: ask::LockKind,
+    /// The process that others are told of; zero if that is the caller.
+    pub pid: u32,
+    /// Whether to wait for it.
+    pub wait: LockWait,
+}
+
+/// What is let go.
+#[derive(Debug, Clone, Copy)]
+pub struct Unlock {
+    /// Whose locks.
+    pub owner: LockOwner,
+    /// Of which family.
+    pub scope: LockScope,
+    /// The bytes.
+    pub range: ask::LockRange,
+}
+
+/// The lock that stands in the way of one that is wanted, if any does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LockTest(pub Option<ConflictingLock>);
+
+/// A lock of another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConflictingLock {
+    /// The bytes.
+    pub range: ask::LockRange,
+    /// Shared or exclusive.
+    pub kind: ask::LockKind,
+    /// The process that holds it.
+    pub pid: u32,
 }
 
 /// One owner's locks on one file.
@@ -39,7 +93,7 @@ struct Held {
     /// The owner, as the engine knows it.
     owner: ask::LockOwner,
     /// The handles through which they were asked for.
-    handles: BTreeSet<FileHandle>,
+    handles: BTreeSet<HandleId>,
     /// Whether it has any. Who let go of all keeps its number while a handle is open: another thread may ask for a lock just then, and that
     /// one is to be let go under the number under which it was taken.
     is_held: bool,
@@ -83,14 +137,14 @@ impl HeldLocks {
     }
 
     /// A lock is asked for through a handle. Answers whose it is to the engine.
-    fn note(&self, file: FileId, handle: FileHandle, wish: &Wish) -> ask::LockOwner {
+    fn note(&self, file: FileId, handle: HandleId, wish: &LockWish) -> ask::LockOwner {
         let mut rows = self.rows();
         let owner = rows.owner(file, wish.scope, wish.owner);
         let none = Held { owner, handles: BTreeSet::new(), is_held: false, is_exclusive: false };
         let held = rows.held.entry((file, number(wish.scope), wish.owner)).or_insert(none);
         held.handles.insert(handle);
         held.is_held = true;
-        held.is_exclusive |= wish.lock.kind == LockKind::Write;
+        held.is_exclusive |= wish.kind == ask::LockKind::Write;
         owner
     }
 
@@ -123,7 +177,7 @@ impl HeldLocks {
     }
 
     /// Whether record locks of an owner, as the engine knows it, were asked for through a handle.
-    fn was_asked_through(&self, file: FileId, handle: FileHandle, owner: ask::LockOwner) -> bool {
+    fn was_asked_through(&self, file: FileId, handle: HandleId, owner: ask::LockOwner) -> bool {
         let rows = self.rows();
         let mut of_file = rows.held.range(records_of(file)).map(|(_, held)| held);
         of_file.any(|held| held.owner == owner && held.handles.contains(&handle))
@@ -131,7 +185,7 @@ impl HeldLocks {
 
     /// A handle went. Whose record locks went with it, and whether they excluded others: those that were taken through no other. These
     /// are locks of the open file itself, for whose end the kernel sends nothing, and those taken through handles that are not flushed.
-    fn handle_gone(&self, file: FileId, handle: FileHandle) -> Vec<(ask::LockOwner, bool)> {
+    fn handle_gone(&self, file: FileId, handle: HandleId) -> Vec<(ask::LockOwner, bool)> {
         let mut rows = self.rows();
         let mut gone = Vec::new();
         for (key, held) in rows.held.range_mut(records_of(file)) {
@@ -148,8 +202,20 @@ impl HeldLocks {
 
 /// Whose a `flock` is: the handle's, of which there is one for each open file. The kernel's number for the owner is made
 /// of an address that the next open file may have, and the end of the one before may be told after the lock of the next.
-fn flock_owner(handle: FileHandle) -> LockOwner {
+fn flock_owner(handle: HandleId) -> LockOwner {
     LockOwner::new(handle.number())
+}
+
+/// Whose a lock is here: a record lock is the owner's that the front end names.
+fn own_owner(scope: LockScope, owner: LockOwner, handle: HandleId) -> LockOwner {
+    match scope {
+        LockScope::Record => owner,
+        LockScope::Flock => flock_owner(handle),
+    }
+}
+
+fn conflicting(held: ask::LockRequest) -> ConflictingLock {
+    ConflictingLock { range: held.range, kind: held.kind, pid: held.pid }
 }
 
 /// The rows of record locks of a file.
@@ -172,149 +238,141 @@ fn family(scope: LockScope) -> ask::LockFamily {
     }
 }
 
-/// The kernel's end of everything is `i64::MAX`, the replica's `u64::MAX`.
-fn range(range: LockRange) -> ask::LockRange {
-    let end = if range.end >= LockRange::WHOLE.end { u64::MAX } else { range.end };
-    ask::LockRange { start: range.start, end }
-}
-
-/// What is asked of the engine, of an owner that is still to be named.
-fn request(caller: &Caller, file: FileId, wish: &Wish) -> Option<ask::LockRequest> {
-    let kind = match wish.lock.kind {
-        LockKind::Read => ask::LockKind::Read,
-        LockKind::Write => ask::LockKind::Write,
-        LockKind::Unlock => return None,
-    };
-    Some(ask::LockRequest {
+/// What is asked of the engine.
+fn request(caller: &Caller, file: FileId, owner: ask::LockOwner, wish: &LockWish) -> ask::LockRequest {
+    ask::LockRequest {
         file,
         family: family(wish.scope),
-        owner: ask::LockOwner(wish.owner.number()),
-        pid: if wish.lock.pid == 0 { caller.pid } else { wish.lock.pid },
-        range: range(wish.lock.range),
-        kind,
+        owner,
+        pid: if wish.pid == 0 { caller.pid } else { wish.pid },
+        range: wish.range,
+        kind: wish.kind,
         wait: wish.wait == LockWait::Block,
-    })
+    }
 }
 
 impl FileSystem {
-    pub(crate) fn test_lock(
+    /// Which lock stands in the way of a record lock.
+    pub(crate) fn test_lock<R: RespondWith<LockTest>>(
         self: &Arc<Self>,
         caller: &Caller,
         file: FileId,
-        owner: LockOwner,
-        lock: FileLock,
-        reply: Reply,
+        wish: &LockWish,
+        reply: Reply<R>,
     ) {
-        let free = FileLock { kind: LockKind::Unlock, ..lock };
-        let wish = Wish { owner, lock, wait: LockWait::Try, scope: LockScope::Record };
-        let Some(request) = request(caller, file, &wish) else { return answered(reply.lock(&free)) };
-        let request = ask::LockRequest { owner: self.locks.owner(file, wish.scope, owner), ..request };
-        self.ask(caller, ask::Request::TestLock(request), reply, move |_, reply, outcome| match outcome {
-            Ok(ask::Answer::Lock(None)) => answered(reply.lock(&free)),
-            Ok(ask::Answer::Lock(Some(held))) => {
-                let end = held.range.end.min(LockRange::WHOLE.end);
-                let kind = match held.kind {
-                    ask::LockKind::Read => LockKind::Read,
-                    ask::LockKind::Write => LockKind::Write,
-                };
-                let range = LockRange { start: held.range.start, end };
-                let _ = reply.lock(&FileLock { range, kind, pid: held.pid });
-            }
-            other => refuse(reply, other),
+        let owner = self.locks.owner(file, wish.scope, wish.owner);
+        let test = ask::Request::TestLock(request(caller, file, owner, wish));
+        self.ask(caller, test, reply, move |_, reply, outcome| match outcome {
+            Ok(ask::Answer::Lock(held)) => reply.give(LockTest(held.map(conflicting))),
+            other => reply.refuse(refusal(other)),
         });
     }
 
-    pub(crate) fn set_lock(self: &Arc<Self>, caller: &Caller, place: Place, wish: Wish, reply: Reply) {
-        let Place { file, handle } = place;
-        let wish = match wish.scope {
-            LockScope::Record => wish,
-            LockScope::Flock => Wish { owner: flock_owner(handle), ..wish },
-        };
-        let asker = caller.clone();
-        let Some(request) = request(caller, file, &wish) else {
-            if !self.locks.is_exclusive(file, wish.scope, wish.owner) {
-                return self.unlock(caller, file, &wish, reply);
-            }
-            return self.when_committed(caller, file, reply, move |fs, reply| {
-                fs.unlock(&asker, file, &wish, reply);
-            });
-        };
-        if self.is_of_lost_memory(file) {
-            return refuse(reply, Err(FsError::Io));
+    /// Takes a lock, or changes one.
+    pub(crate) fn lock<R: RespondWith<()>>(
+        self: &Arc<Self>,
+        caller: &Caller,
+        place: Place,
+        wish: LockWish,
+        reply: Reply<R>,
+    ) {
+        let wish = LockWish { owner: own_owner(wish.scope, wish.owner, place.handle), ..wish };
+        if self.is_of_lost_memory(place.file) {
+            return reply.refuse(FsError::Io);
         }
         if wish.scope == LockScope::Flock {
-            return self.begin_lock(caller, place, &wish, request, reply);
+            return self.begin_lock(caller, place, &wish, reply);
         }
-        self.on_one_machine(caller, place, reply, move |fs, reply| {
-            fs.begin_lock(&asker, place, &wish, request, reply);
-        });
+        let asker = caller.clone();
+        self.on_one_machine(caller, place, reply, move |fs, reply| fs.begin_lock(&asker, place, &wish, reply));
     }
 
-    fn begin_lock(
+    fn begin_lock<R: RespondWith<()>>(
         self: &Arc<Self>,
         caller: &Caller,
         Place { file, handle }: Place,
-        wish: &Wish,
-        request: ask::LockRequest,
-        reply: Reply,
+        wish: &LockWish,
+        reply: Reply<R>,
     ) {
         // Sharing what was held alone lets others in.
-        let shares = wish.lock.kind == LockKind::Read && self.locks.is_exclusive(file, wish.scope, wish.owner);
-        let request = ask::LockRequest { owner: self.locks.note(file, handle, wish), ..request };
+        let shares = wish.kind == ask::LockKind::Read && self.locks.is_exclusive(file, wish.scope, wish.owner);
+        let request = request(caller, file, self.locks.note(file, handle, wish), wish);
         if shares {
             let asker = caller.clone();
-            return self.when_committed(caller, file, reply, move |fs, reply| fs.lock(&asker, request, reply));
+            return self.when_committed(caller, file, reply, move |fs, reply| fs.ask_lock(&asker, request, reply));
         }
-        self.lock(caller, request, reply);
+        self.ask_lock(caller, request, reply);
     }
 
-    fn lock(self: &Arc<Self>, caller: &Caller, request: ask::LockRequest, reply: Reply) {
+    fn ask_lock<R: RespondWith<()>>(self: &Arc<Self>, caller: &Caller, request: ask::LockRequest, reply: Reply<R>) {
         let timeout = if request.wait { WAIT_MAX } else { self.settings.metadata_timeout };
         self.ask_within(caller, ask::Request::Lock(request), timeout, reply, move |fs, reply, outcome| match outcome {
             // That may have been found out while this one was asked for.
             Ok(_) if fs.is_of_lost_memory(request.file) => {
                 fs.unlock_for(request.file, request.family, request.owner);
-                refuse(reply, Err(FsError::Io));
+                reply.refuse(FsError::Io);
             }
             Ok(_) => fs.answer_granted(reply),
-            other => refuse(reply, other),
+            other => reply.refuse(refusal(other)),
         });
     }
 
     /// A lock was granted. Its owner reads on when the kernel has forgotten what changed before; a signal cannot end
     /// that wait, since the lock is held.
-    fn answer_granted(&self, reply: Reply) {
+    fn answer_granted<R: RespondWith<()>>(&self, reply: Reply<R>) {
         if self.notices.is_idle() {
-            return answered(reply.ok());
+            return reply.give(());
         }
         let slot = ReplySlot::new(reply);
         let (waiting, notices, bound) = (Arc::clone(&slot), Arc::clone(&self.notices), self.settings.metadata_timeout);
         let job = move || {
             notices.drain(bound);
-            waiting.take().map(Reply::ok);
+            waiting.take().map(|reply| reply.give(()));
         };
         if self.granters.run(job).is_err() {
-            slot.take().map(Reply::ok);
+            slot.take().map(|reply| reply.give(()));
         }
     }
 
-    fn unlock(self: &Arc<Self>, caller: &Caller, file: FileId, wish: &Wish, reply: Reply) {
-        let owner = self.locks.owner(file, wish.scope, wish.owner);
-        if wish.scope == LockScope::Flock || range(wish.lock.range) == ask::LockRange::WHOLE {
-            self.locks.let_go(file, wish.scope, wish.owner);
+    /// Lets go of locks. Who excluded others has committed before what was written under them.
+    pub(crate) fn unlock<R: RespondWith<()>>(
+        self: &Arc<Self>,
+        caller: &Caller,
+        place: Place,
+        unlock: Unlock,
+        reply: Reply<R>,
+    ) {
+        let Place { file, handle } = place;
+        let unlock = Unlock { owner: own_owner(unlock.scope, unlock.owner, handle), ..unlock };
+        if !self.locks.is_exclusive(file, unlock.scope, unlock.owner) {
+            return self.ask_unlock(caller, file, unlock, reply);
         }
-        let (family, range) = (family(wish.scope), range(wish.lock.range));
-        let unlock = ask::Request::Unlock { file, family, owner, range };
+        let asker = caller.clone();
+        self.when_committed(caller, file, reply, move |fs, reply| fs.ask_unlock(&asker, file, unlock, reply));
+    }
+
+    fn ask_unlock<R: RespondWith<()>>(
+        self: &Arc<Self>,
+        caller: &Caller,
+        file: FileId,
+        Unlock { owner, scope, range }: Unlock,
+        reply: Reply<R>,
+    ) {
+        let known = self.locks.owner(file, scope, owner);
+        if scope == LockScope::Flock || range == ask::LockRange::WHOLE {
+            self.locks.let_go(file, scope, owner);
+        }
+        let unlock = ask::Request::Unlock { file, family: family(scope), owner: known, range };
         self.ask(caller, unlock, reply, |_, reply, outcome| match outcome {
             // There is nothing to release where nobody is asked: what was lost with the station is free.
-            Ok(_) | Err(FsError::NotFound | FsError::Unreachable) => answered(reply.ok()),
-            other => refuse(reply, other),
+            Ok(_) | Err(FsError::NotFound | FsError::Unreachable) => reply.give(()),
+            other => reply.refuse(refusal(other)),
         });
     }
 
     /// Whether a lock that was taken through a handle is lost: what is written through it was not written under it, and its owner is
     /// to hear of that.
-    pub(super) fn has_lost_lock(&self, file: FileId, handle: FileHandle) -> bool {
+    pub(super) fn has_lost_lock(&self, file: FileId, handle: HandleId) -> bool {
         let is_of = |(family, owner): &(ask::LockFamily, ask::LockOwner)| match family {
             ask::LockFamily::Flock if *owner == MACHINE => self.shared_memory.is_used_through(file, handle),
             ask::LockFamily::Flock => flock_owner(handle).number() == owner.0,
@@ -332,7 +390,7 @@ impl FileSystem {
     }
 
     /// A handle went, and with it its `flock` and the locks of the open file.
-    pub(super) fn locks_of_gone(&self, file: FileId, handle: FileHandle, flock: Option<LockOwner>) -> GoneLocks {
+    pub(super) fn locks_of_gone(&self, file: FileId, handle: HandleId, flock: Option<LockOwner>) -> GoneLocks {
         let flock = flock.map(|_| flock_owner(handle));
         let records = self.locks.handle_gone(file, handle);
         let excluded = |owner: &LockOwner| self.locks.is_exclusive(file, LockScope::Flock, *owner);
@@ -372,7 +430,7 @@ impl FileSystem {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place {
     pub(crate) file: FileId,
-    pub(crate) handle: FileHandle,
+    pub(crate) handle: HandleId,
 }
 
 /// Locks that went with a handle.
@@ -397,13 +455,17 @@ impl GoneLocks {
 mod tests {
     use super::*;
 
+    fn exclusive(owner: LockOwner) -> LockWish {
+        let (scope, kind, wait) = (LockScope::Record, ask::LockKind::Write, LockWait::Try);
+        LockWish { owner, scope, range: ask::LockRange::WHOLE, kind, pid: 1, wait }
+    }
+
     /// The next open file had the address of the one before, and its lock ended with that one.
     #[test]
     fn the_end_of_an_open_file_ends_no_lock_of_the_next_at_its_address() {
         let locks = HeldLocks::default();
-        let lock = FileLock { range: LockRange::WHOLE, kind: LockKind::Write, pid: 1 };
-        let wish = Wish { owner: LockOwner::new(77), lock, wait: LockWait::Try, scope: LockScope::Record };
-        let (file, before, next) = (FileId::ROOT, FileHandle::new(1), FileHandle::new(2));
+        let wish = exclusive(LockOwner::new(77));
+        let (file, before, next) = (FileId::ROOT, HandleId::new(1), HandleId::new(2));
         let first = locks.note(file, before, &wish);
         assert_eq!(locks.note(file, before, &wish), first, "one owner has one number");
         let gone = locks.handle_gone(file, before);
@@ -417,9 +479,8 @@ mod tests {
     #[test]
     fn an_owner_keeps_its_number_while_it_has_the_file_open() {
         let locks = HeldLocks::default();
-        let lock = FileLock { range: LockRange::WHOLE, kind: LockKind::Write, pid: 1 };
-        let wish = Wish { owner: LockOwner::new(77), lock, wait: LockWait::Try, scope: LockScope::Record };
-        let (file, handle) = (FileId::ROOT, FileHandle::new(1));
+        let wish = exclusive(LockOwner::new(77));
+        let (file, handle) = (FileId::ROOT, HandleId::new(1));
         let asked = locks.note(file, handle, &wish);
         assert_eq!(locks.let_go(file, LockScope::Record, wish.owner), Some(asked));
         assert!(!locks.has_records(file, wish.owner), "a close has nothing to let go of");

@@ -4,23 +4,30 @@
 //! empties the directory in which their bytes lie. With its name such a file gets a record that makes it with all that it
 //! holds, so nobody ever sees a part of it. Whether it may get one (`O_EXCL`: no) the kernel knows.
 
-use super::core::{Caller, FileSystem, answered, refuse};
+use super::caller::Caller;
+use super::core::FileSystem;
 use super::names::Ownership;
 use super::opening::NewFile;
+use super::reply::{Reply, RespondWith};
+use super::results::{Created, Entry};
 use crate::files::{OpenFile, OperationError, Stored};
-use crate::fuse::errno;
 use std::sync::Arc;
-use wayfs_fuse::{Errno, Reply};
 use wayfs_types::request::{Answer, Change, Request as Ask, XattrPresence};
 use wayfs_types::{AttrChange, Content, FileId, FsError, Inode, Kind, Name, Place, RecordId, WallTime};
 
 impl FileSystem {
-    pub(crate) fn create_nameless(self: &Arc<Self>, caller: &Caller, parent: FileId, new: NewFile, reply: Reply) {
+    pub(crate) fn create_nameless<R: RespondWith<Created>>(
+        self: &Arc<Self>,
+        caller: &Caller,
+        parent: FileId,
+        new: NewFile,
+        reply: Reply<R>,
+    ) {
         let owner = match self.ownership(caller, parent, new.mode) {
             Ok(owner) => owner,
-            Err(error) => return answered(reply.error(error)),
+            Err(error) => return reply.refuse(error),
         };
-        let Some(file) = self.notices.numbers.give() else { return answered(reply.error(Errno::NOSPC)) };
+        let Some(file) = self.notices.numbers.give() else { return reply.refuse(FsError::NoSpace) };
         let mut inode = nameless(parent, &owner, self.files.now());
         inode.xattrs.extend(owner.lists.of_file());
         self.files.begin_nameless(file, Arc::new(inode.clone()));
@@ -28,8 +35,14 @@ impl FileSystem {
     }
 
     /// Gives such a file a name.
-    pub(super) fn give_name(self: &Arc<Self>, caller: &Caller, file: FileId, place: (FileId, Name), reply: Reply) {
-        let Some(open) = self.files.find(file) else { return refuse(reply, Err(FsError::Stale)) };
+    pub(super) fn give_name<R: RespondWith<Entry>>(
+        self: &Arc<Self>,
+        caller: &Caller,
+        file: FileId,
+        place: (FileId, Name),
+        reply: Reply<R>,
+    ) {
+        let Some(open) = self.files.find(file) else { return reply.refuse(FsError::Stale) };
         let asker = caller.clone();
         self.on_worker(&self.savers, caller, reply, move |fs, slot| {
             let outcome = fs.publish(&asker, &open, place);
@@ -38,7 +51,7 @@ impl FileSystem {
                 Ok(()) => fs.with_inode(&asker.clone(), open.id(), reply, move |fs, reply, file, inode| {
                     fs.answer_entry(fs.entry(file, inode, asker.since, fs.file_ttl(&asker, file, inode)), reply);
                 }),
-                Err(slow) => answered(reply.error(errno(slow.into_error()))),
+                Err(slow) => reply.refuse(slow.into_error()),
             }
         });
     }

@@ -1,8 +1,12 @@
 //! Operations on names.
 
+use super::Error;
 use super::acl::{self, Acl};
-use super::core::{Answered, Caller, Changed, FileSystem, answered, file_id, refuse};
-use crate::fuse::name_errno;
+use super::attributes::FileKind;
+use super::caller::Caller;
+use super::core::{Answered, Changed, FileSystem, refusal};
+use super::reply::{Reply, Respond, RespondWith};
+use super::results::{Absent, Entry, LinkTarget};
 use crate::numbers::is_first;
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -10,7 +14,6 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use wayfs_fuse::{Entry, Errno, FileKind, RenameFlags, Reply};
 use wayfs_types::request::{Answer, Change, Removed, RenameTarget, Request as Ask, XattrPresence};
 use wayfs_types::{FileId, FsError, Inode, Kind, Name, XattrName};
 
@@ -24,6 +27,7 @@ const SET_GID: u16 = 0o2000;
 /// What `mknod` asks for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NewNode {
+    pub(crate) kind: FileKind,
     pub(crate) mode: NewMode,
     pub(crate) device: u32,
 }
@@ -36,21 +40,27 @@ pub(crate) struct NewMode {
 }
 
 /// What is done with a file when all changes of it are made.
-pub(super) type WithInode = Box<dyn FnOnce(&Arc<FileSystem>, Reply, &Inode) + Send>;
+pub(super) type WithInode<R> = Box<dyn FnOnce(&Arc<FileSystem>, Reply<R>, &Inode) + Send>;
 
 /// Checks a name; answers the refusal itself.
-pub(super) fn checked(name: &OsStr, reply: Reply) -> Option<(Name, Reply)> {
+pub(super) fn checked<R: Respond>(name: &OsStr, reply: Reply<R>) -> Option<(Name, Reply<R>)> {
     match Name::try_from(name) {
         Ok(name) => Some((name, reply)),
         Err(error) => {
-            let _ = reply.error(name_errno(error));
+            reply.refuse(error);
             None
         }
     }
 }
 
 impl FileSystem {
-    pub(crate) fn lookup(self: &Arc<Self>, caller: &Caller, parent: FileId, name: &OsStr, reply: Reply) {
+    pub(crate) fn lookup<R: RespondWith<Entry> + RespondWith<Absent>>(
+        self: &Arc<Self>,
+        caller: &Caller,
+        parent: FileId,
+        name: &OsStr,
+        reply: Reply<R>,
+    ) {
         match name.as_encoded_bytes() {
             b"." => return self.find_by_handle(caller, parent, reply),
             b".." => return self.find_parent(caller, parent, reply),
@@ -64,8 +74,8 @@ impl FileSystem {
                 fs.second_walks.found(asker.pid, ttl, (file, &inode));
                 fs.answer_entry(fs.entry(file, &inode, asker.since, ttl), reply);
             }
-            Err(FsError::NotFound) => answered(reply.entry(&Entry::negative(fs.ttl(&asker, parent)))),
-            other => refuse(reply, other),
+            Err(FsError::NotFound) => reply.give(Absent { ttl: fs.ttl(&asker, parent) }),
+            other => reply.refuse(refusal(other)),
         });
         if known == Answered::Elsewhere {
             self.warm(parent);
@@ -74,19 +84,24 @@ impl FileSystem {
 
     /// A file by its number: the kernel was given a handle of it (`open_by_handle_at`, NFS re-export) and has forgotten the
     /// file. Numbers are never given twice, so a handle is good for the life of the file, on every machine.
-    fn find_by_handle(self: &Arc<Self>, caller: &Caller, file: FileId, reply: Reply) {
+    fn find_by_handle<R: RespondWith<Entry>>(self: &Arc<Self>, caller: &Caller, file: FileId, reply: Reply<R>) {
         let is_gone =
             self.engine.inode(file).is_some_and(|inode| inode.is_removed()) && self.files.find(file).is_none();
         if is_gone {
-            return refuse(reply, Err(FsError::Stale));
+            return reply.refuse(FsError::Stale);
         }
+        self.entry_of(caller, file, reply);
+    }
+
+    /// A file by its number.
+    pub(crate) fn entry_of<R: RespondWith<Entry>>(self: &Arc<Self>, caller: &Caller, file: FileId, reply: Reply<R>) {
         let asker = caller.clone();
         self.with_inode(caller, file, reply, move |fs, reply, file, inode| {
             fs.answer_entry(fs.entry(file, inode, asker.since, fs.file_ttl(&asker, file, inode)), reply);
         });
     }
 
-    fn find_parent(self: &Arc<Self>, caller: &Caller, directory: FileId, reply: Reply) {
+    fn find_parent<R: RespondWith<Entry>>(self: &Arc<Self>, caller: &Caller, directory: FileId, reply: Reply<R>) {
         let asker = caller.clone();
         self.with_inode(caller, directory, reply, move |fs, reply, directory, inode| {
             let parent = inode.places.first().map_or(directory, |place| place.parent);
@@ -95,7 +110,7 @@ impl FileSystem {
     }
 
     /// Owner, group and mode of something new: a directory with the set-group-id bit hands on its group.
-    pub(super) fn ownership(&self, caller: &Caller, parent: FileId, mode: NewMode) -> Result<Ownership, Errno> {
+    pub(super) fn ownership(&self, caller: &Caller, parent: FileId, mode: NewMode) -> Result<Ownership, Error> {
         let (identities, directory) = (self.identities(), self.engine.inode(parent));
         let uid = identities.owner_of_new(directory.as_deref(), caller.uid)?;
         let mut gid = identities.group_of_new(directory.as_deref(), caller.gid)?;
@@ -132,7 +147,13 @@ impl FileSystem {
         }
     }
 
-    fn make(self: &Arc<Self>, caller: &Caller, change: Change, lists: Vec<(XattrName, Bytes)>, reply: Reply) {
+    fn make<R: RespondWith<Entry>>(
+        self: &Arc<Self>,
+        caller: &Caller,
+        change: Change,
+        lists: Vec<(XattrName, Bytes)>,
+        reply: Reply<R>,
+    ) {
         let asker = caller.clone();
         self.change(caller, change, reply, move |fs, reply, Changed { file, inode, .. }| {
             let changes = set_lists(file, lists);
@@ -149,13 +170,13 @@ impl FileSystem {
     }
 
     /// Makes several changes, one after the other; `then` gets the inode after the last, or the one that was given.
-    pub(super) fn change_all(
+    pub(super) fn change_all<R: Respond>(
         self: &Arc<Self>,
         caller: &Caller,
         mut changes: VecDeque<Change>,
         inode: Arc<Inode>,
-        reply: Reply,
-        then: WithInode,
+        reply: Reply<R>,
+        then: WithInode<R>,
     ) {
         let Some(change) = changes.pop_front() else { return then(self, reply, &inode) };
         let asker = caller.clone();
@@ -164,106 +185,105 @@ impl FileSystem {
         });
     }
 
-    pub(crate) fn symlink(
+    pub(crate) fn symlink<R: RespondWith<Entry>>(
         self: &Arc<Self>,
         caller: &Caller,
         parent: FileId,
         name: &OsStr,
         target: &OsStr,
-        reply: Reply,
+        reply: Reply<R>,
     ) {
         let Some((name, reply)) = checked(name, reply) else { return };
         if target.len() > TARGET_MAX {
-            let _ = reply.error(Errno::NAMETOOLONG);
+            reply.refuse(FsError::NameTooLong);
             return;
         }
         let (uid, gid) = match self.ownership(caller, parent, NewMode { asked: 0o777, umask: 0 }) {
             Ok(owner) => (owner.uid, owner.gid),
-            Err(error) => return answered(reply.error(error)),
+            Err(error) => return reply.refuse(error),
         };
         let kind = Kind::Symlink(Bytes::copy_from_slice(target.as_bytes()));
         self.make(caller, Change::Create { parent, name, kind, mode: 0o777, uid, gid }, Vec::new(), reply);
     }
 
-    pub(crate) fn make_node(
+    pub(crate) fn make_node<R: RespondWith<Entry>>(
         self: &Arc<Self>,
         caller: &Caller,
         parent: FileId,
         name: &OsStr,
         node: NewNode,
-        reply: Reply,
+        reply: Reply<R>,
     ) {
         let Some((name, reply)) = checked(name, reply) else { return };
-        let kind = match FileKind::from_mode(node.mode.asked) {
+        let kind = match node.kind {
             FileKind::Regular => Kind::File,
             FileKind::Pipe => Kind::Fifo,
             FileKind::Socket => Kind::Socket,
             FileKind::CharacterDevice => Kind::CharDevice(node.device),
             FileKind::BlockDevice => Kind::BlockDevice(node.device),
             FileKind::Directory | FileKind::Symlink => {
-                let _ = reply.error(Errno::INVAL);
+                reply.refuse(FsError::Invalid);
                 return;
             }
         };
         let Ownership { uid, gid, mode, lists, .. } = match self.ownership(caller, parent, node.mode) {
             Ok(owner) => owner,
-            Err(error) => return answered(reply.error(error)),
+            Err(error) => return reply.refuse(error),
         };
         self.make(caller, Change::Create { parent, name, kind, mode, uid, gid }, lists.of_file(), reply);
     }
 
-    pub(crate) fn make_directory(
+    pub(crate) fn make_directory<R: RespondWith<Entry>>(
         self: &Arc<Self>,
         caller: &Caller,
         parent: FileId,
         name: &OsStr,
         mode: NewMode,
-        reply: Reply,
+        reply: Reply<R>,
     ) {
         let Some((name, reply)) = checked(name, reply) else { return };
         let owner = match self.ownership(caller, parent, mode) {
             Ok(owner) => owner,
-            Err(error) => return answered(reply.error(error)),
+            Err(error) => return reply.refuse(error),
         };
         let mode = if owner.inherits_group { owner.mode | SET_GID } else { owner.mode };
         let change = Change::Mkdir { parent, name, mode, uid: owner.uid, gid: owner.gid };
         self.make(caller, change, owner.lists.of_directory(), reply);
     }
 
-    pub(crate) fn unlink(self: &Arc<Self>, caller: &Caller, parent: FileId, name: &OsStr, reply: Reply) {
+    pub(crate) fn unlink<R: RespondWith<()>>(
+        self: &Arc<Self>,
+        caller: &Caller,
+        parent: FileId,
+        name: &OsStr,
+        reply: Reply<R>,
+    ) {
         let Some((name, reply)) = checked(name, reply) else { return };
         self.change(caller, Change::Unlink { parent, name }, reply, |fs, reply, changed| {
             fs.keep_removed(changed.removed);
-            let _ = reply.ok();
+            reply.give(());
         });
     }
 
-    pub(crate) fn remove_directory(self: &Arc<Self>, caller: &Caller, parent: FileId, name: &OsStr, reply: Reply) {
+    pub(crate) fn remove_directory<R: RespondWith<()>>(
+        self: &Arc<Self>,
+        caller: &Caller,
+        parent: FileId,
+        name: &OsStr,
+        reply: Reply<R>,
+    ) {
         let Some((name, reply)) = checked(name, reply) else { return };
-        self.change(caller, Change::Rmdir { parent, name }, reply, |_, reply, _| answered(reply.ok()));
+        self.change(caller, Change::Rmdir { parent, name }, reply, |_, reply, _| reply.give(()));
     }
 
-    pub(crate) fn rename(
+    pub(crate) fn rename<R: RespondWith<()>>(
         self: &Arc<Self>,
         caller: &Caller,
         (from_parent, from_name): (FileId, &OsStr),
-        (to_parent, to_name): (wayfs_fuse::Inode, &OsStr),
-        flags: RenameFlags,
-        reply: Reply,
+        (to_parent, to_name): (FileId, &OsStr),
+        target: RenameTarget,
+        reply: Reply<R>,
     ) {
-        let target = match flags {
-            RenameFlags::EMPTY => RenameTarget::Replace,
-            RenameFlags::NOREPLACE => RenameTarget::MustBeFree,
-            RenameFlags::EXCHANGE => RenameTarget::Exchange,
-            _ => {
-                let _ = reply.error(Errno::INVAL);
-                return;
-            }
-        };
-        let to_parent = match file_id(to_parent) {
-            Ok(parent) => parent,
-            Err(error) => return answered(reply.error(error)),
-        };
         let Some((from_name, reply)) = checked(from_name, reply) else { return };
         let Some((to_name, reply)) = checked(to_name, reply) else { return };
         let asker = caller.clone();
@@ -278,38 +298,42 @@ impl FileSystem {
         });
     }
 
-    fn rename_whole(self: &Arc<Self>, caller: &Caller, change: Change, reply: Reply) {
+    fn rename_whole<R: RespondWith<()>>(self: &Arc<Self>, caller: &Caller, change: Change, reply: Reply<R>) {
         self.change(caller, change, reply, |fs, reply, changed| {
             fs.keep_removed(changed.removed);
-            let _ = reply.ok();
+            reply.give(());
         });
     }
 
-    pub(crate) fn link(
+    pub(crate) fn link<R: RespondWith<Entry>>(
         self: &Arc<Self>,
         caller: &Caller,
-        file: wayfs_fuse::Inode,
+        file: FileId,
         parent: FileId,
         name: &OsStr,
-        reply: Reply,
+        reply: Reply<R>,
     ) {
         let Some((name, reply)) = checked(name, reply) else { return };
-        match file_id(file).map(|file| self.notices.numbers.real(file)) {
-            Ok(file) if is_first(file) => self.give_name(caller, file, (parent, name), reply),
-            Ok(file) => {
+        match file {
+            file if is_first(file) => self.give_name(caller, file, (parent, name), reply),
+            file => {
                 let asker = caller.clone();
                 self.when_file_whole(caller, file, reply, move |fs, reply| {
                     fs.make(&asker, Change::Link { file, parent, name }, Vec::new(), reply);
                 });
             }
-            Err(error) => answered(reply.error(error)),
         }
     }
 
-    pub(crate) fn read_link(self: &Arc<Self>, caller: &Caller, file: FileId, reply: Reply) {
+    pub(crate) fn read_link<R: RespondWith<LinkTarget>>(
+        self: &Arc<Self>,
+        caller: &Caller,
+        file: FileId,
+        reply: Reply<R>,
+    ) {
         self.with_inode(caller, file, reply, |_, reply, _, inode| match &inode.kind {
-            Kind::Symlink(target) => answered(reply.link_target(OsStr::from_bytes(target))),
-            _ => answered(reply.error(Errno::INVAL)),
+            Kind::Symlink(target) => reply.give(LinkTarget(target.clone())),
+            _ => reply.refuse(FsError::Invalid),
         });
     }
 

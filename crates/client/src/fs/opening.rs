@@ -1,18 +1,21 @@
 //! Opening and making files.
 
-use super::core::{Answered, Caller, FileSystem, answered, refuse};
+use super::caller::Caller;
+use super::core::{Answered, FileSystem, refusal};
 use super::handles::{Handle, OpenHandle};
+use super::ids::HandleId;
 use super::in_step::Shown;
+use super::kernel::NotRegistered;
 use super::names::{NewMode, checked, set_lists};
+use super::reply::{Delivery, Reply, RespondWith};
+use super::results::{Created, Opened};
 use super::write_pattern::{Kind as FileKind, WritePattern};
 use crate::files::body::BodyFile;
-use crate::files::kernel_way::{BackingId, KernelWay, PASSTHROUGH_MIN};
+use crate::files::kernel_way::{BackingId, PASSTHROUGH_MIN};
 use crate::files::{Access, OpenFile, Writes};
 use std::ffi::OsStr;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use wayfs_fuse::{Delivery, FileHandle, OpenFlags, Opened, Reply};
 use wayfs_types::request::{Answer, Change, Request as Ask};
 use wayfs_types::{AttrChange, FileId, FsError, Inode, Kind};
 
@@ -42,31 +45,45 @@ const BY_REQUEST: i32 = libc::O_APPEND | libc::O_SYNC | libc::O_DSYNC | libc::O_
 impl FileSystem {
     /// Where the home decides at once, who opens to write sees all that it has, or is told that it cannot be asked: what is
     /// written upon an older version would be a conflict.
-    pub(crate) fn open(self: &Arc<Self>, caller: &Caller, file: FileId, flags: i32, kill_suid_gid: bool, reply: Reply) {
+    pub(crate) fn open<R: RespondWith<Opened>>(
+        self: &Arc<Self>,
+        caller: &Caller,
+        file: FileId,
+        flags: i32,
+        kill_suid_gid: bool,
+        reply: Reply<R>,
+    ) {
         if access(flags) == Access::Read || !self.engine.is_exclusive(file) {
             return self.open_as_known(caller, file, flags, kill_suid_gid, reply);
         }
         let asker = caller.clone();
         self.ask(caller, Ask::Refresh, reply, move |fs, reply, outcome| match outcome {
             Ok(_) => fs.open_as_known(&asker, file, flags, kill_suid_gid, reply),
-            other => refuse(reply, other),
+            other => reply.refuse(refusal(other)),
         });
     }
 
-    fn open_as_known(self: &Arc<Self>, caller: &Caller, file: FileId, flags: i32, kill_suid_gid: bool, reply: Reply) {
+    fn open_as_known<R: RespondWith<Opened>>(
+        self: &Arc<Self>,
+        caller: &Caller,
+        file: FileId,
+        flags: i32,
+        kill_suid_gid: bool,
+        reply: Reply<R>,
+    ) {
         let asker = caller.clone();
         self.with_inode(caller, file, reply, move |fs, reply, file, inode| {
             fs.second_walks.end(asker.pid);
             match fs.open_inode(&asker, file, (inode, Found::Old), flags) {
-                Ok((handle, opened)) => {
+                Ok(opened) => {
                     if kill_suid_gid {
                         fs.drop_set_id_bits(&asker, file, inode);
                     }
-                    if reply.opened(&opened) == Delivery::Gone {
-                        fs.close_handle(handle);
+                    if reply.deliver(opened) == Delivery::Gone {
+                        fs.close_handle(opened.handle);
                     }
                 }
-                Err(error) => answered(reply.error(crate::fuse::errno(error))),
+                Err(error) => reply.refuse(error),
             }
         });
     }
@@ -79,7 +96,7 @@ impl FileSystem {
         id: FileId,
         (inode, found): (&Inode, Found),
         flags: i32,
-    ) -> Result<(FileHandle, Opened), FsError> {
+    ) -> Result<Opened, FsError> {
         match inode.kind {
             Kind::File => {}
             Kind::Directory => return Err(FsError::IsDirectory),
@@ -99,18 +116,9 @@ impl FileSystem {
             return Err(error);
         }
         let way = self.files.kernel_open(&file, access, writes, &|body| self.register(body));
-        // Nothing needs doing when a reader closes, and a flush would cost it a quarter of its time.
-        // Record locks taken through such a handle end with the handle.
-        let quiet = if access == Access::Read { OpenFlags::NOFLUSH } else { OpenFlags::EMPTY };
         let copier = self.sources.opened(caller.pid, access, inode.content.size());
         let handle = self.handles.insert(Handle::File(Arc::new(OpenHandle { file, access, way, kind, copier })));
-        let opened = match way {
-            KernelWay::Cached { keep: true } => Opened::new(handle, quiet | OpenFlags::KEEP_CACHE),
-            KernelWay::Cached { keep: false } => Opened::new(handle, quiet),
-            KernelWay::Direct(backing) => Opened::passthrough(handle, quiet | OpenFlags::DIRECT_IO, kernel_id(backing)),
-            KernelWay::Passthrough(backing) => Opened::passthrough(handle, quiet, kernel_id(backing)),
-        };
-        Ok((handle, opened))
+        Ok(Opened { handle, access, way })
     }
 
     /// Whether a file that is made or emptied to be written is better written by passthrough.
@@ -134,23 +142,28 @@ impl FileSystem {
         if !self.has_passthrough.load(Ordering::Relaxed) {
             return None;
         }
-        match self.notifier.get()?.backing_open(body.file().as_fd()) {
-            Ok(backing) => Some(BackingId::new(backing.number())),
-            Err(error) => {
-                if error.is_final() || matches!(error, wayfs_fuse::PassthroughError::Stacked) {
-                    tracing::info!(%error, "reads go through the daemon");
-                    self.has_passthrough.store(false, Ordering::Relaxed);
-                }
+        match self.kernel.get()?.register(body) {
+            Ok(backing) => Some(backing),
+            Err(NotRegistered::Never) => {
+                self.has_passthrough.store(false, Ordering::Relaxed);
                 None
             }
+            Err(NotRegistered::ThisOne) => None,
         }
     }
 
-    pub(crate) fn create(self: &Arc<Self>, caller: &Caller, parent: FileId, name: &OsStr, new: NewFile, reply: Reply) {
+    pub(crate) fn create<R: RespondWith<Created>>(
+        self: &Arc<Self>,
+        caller: &Caller,
+        parent: FileId,
+        name: &OsStr,
+        new: NewFile,
+        reply: Reply<R>,
+    ) {
         let Some((name, reply)) = checked(name, reply) else { return };
         let owner = match self.ownership(caller, parent, new.mode) {
             Ok(owner) => owner,
-            Err(error) => return answered(reply.error(error)),
+            Err(error) => return reply.refuse(error),
         };
         let change = Change::Create {
             parent,
@@ -183,47 +196,47 @@ impl FileSystem {
                     Ok(Answer::File(file, inode)) => {
                         fs.answer_created(&asker, file, (&inode, Found::Old), new.flags, reply);
                     }
-                    other => refuse(reply, other),
+                    other => reply.refuse(refusal(other)),
                 });
             }
-            other => refuse(reply, other),
+            other => reply.refuse(refusal(other)),
         });
         if known == Answered::Elsewhere {
             self.warm(parent);
         }
     }
 
-    pub(super) fn answer_created_new(
+    pub(super) fn answer_created_new<R: RespondWith<Created>>(
         self: &Arc<Self>,
         caller: &Caller,
         file: FileId,
         inode: &Inode,
         flags: i32,
-        reply: Reply,
+        reply: Reply<R>,
     ) {
         self.answer_created(caller, file, (inode, Found::New), flags & !libc::O_TRUNC, reply);
     }
 
-    fn answer_created(
+    fn answer_created<R: RespondWith<Created>>(
         self: &Arc<Self>,
         caller: &Caller,
         file: FileId,
         (inode, found): (&Inode, Found),
         flags: i32,
-        reply: Reply,
+        reply: Reply<R>,
     ) {
         match self.open_inode(caller, file, (inode, found), flags) {
-            Ok((handle, opened)) => {
+            Ok(opened) => {
                 let Shown { version, what: entry, .. } =
                     self.entry(file, inode, caller.since, self.file_ttl(caller, file, inode));
                 let fs = Arc::clone(self);
                 self.in_step(file, version, reply, move |reply| {
-                    if reply.created(&entry, &opened) == Delivery::Gone {
-                        fs.close_handle(handle);
+                    if reply.deliver(Created { entry, opened }) == Delivery::Gone {
+                        fs.close_handle(opened.handle);
                     }
                 });
             }
-            Err(error) => answered(reply.error(crate::fuse::errno(error))),
+            Err(error) => reply.refuse(error),
         }
     }
 
@@ -244,16 +257,15 @@ impl FileSystem {
     }
 
     /// Closes a handle: its way through the kernel, its locks, its file.
-    pub(super) fn close_handle(&self, handle: FileHandle) -> Option<Arc<OpenHandle>> {
+    pub(super) fn close_handle(&self, handle: HandleId) -> Option<Arc<OpenHandle>> {
         let Some(Handle::File(open)) = self.handles.remove(handle) else { return None };
         if let (Some(kind), Some(write_pattern)) = (&open.kind, write_pattern(&open.file)) {
             self.write_patterns.note(kind.clone(), write_pattern);
         }
         if let Some(backing) = self.files.kernel_close(&open.file, open.access, open.way)
-            && let Some(notifier) = self.notifier.get()
-            && let Err(error) = notifier.backing_close(kernel_id(backing))
+            && let Some(kernel) = self.kernel.get()
         {
-            tracing::warn!(%error, "take back a passthrough registration");
+            kernel.unregister(backing);
         }
         if let Some(pid) = open.copier {
             self.sources.closed(pid);
@@ -274,10 +286,6 @@ fn written_only(inode: &Inode, found: Found, flags: i32) -> Option<FileKind> {
     let is_written_only = flags & libc::O_ACCMODE == libc::O_WRONLY;
     let place = inode.places.first().filter(|_| is_fresh && is_written_only)?;
     Some(FileKind::of(place.name.as_bytes()))
-}
-
-fn kernel_id(backing: BackingId) -> wayfs_fuse::BackingId {
-    wayfs_fuse::BackingId::new(backing.number())
 }
 
 /// How a file was written that is closed; an empty one says nothing.

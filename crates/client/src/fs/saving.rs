@@ -5,15 +5,17 @@
 //! * `fsync`: durable on this machine, and safe at the station if one is connected and answers
 //!   within the bound; without one, durable here is what it promises.
 
-use super::core::{Caller, Close, FileSystem, answered};
+use super::Error;
+use super::caller::Caller;
+use super::core::{Close, FileSystem};
 use super::handles::OpenHandle;
+use super::ids::{HandleId, LockOwner};
 use super::locks::GoneLocks;
 use super::pending::ReplySlot;
+use super::reply::{Reply, Respond, RespondWith};
 use crate::files::commit::Committed;
 use crate::files::{Access, EarlyClose, OpenFile, OperationError, WaitPolicy};
-use crate::fuse::errno;
 use std::sync::Arc;
-use wayfs_fuse::{Errno, FileHandle, LockOwner, Reply};
 use wayfs_types::request::{Answer, Level, Request as Ask};
 use wayfs_types::{FileId, FsError, Name, RecordId};
 
@@ -21,29 +23,35 @@ use wayfs_types::{FileId, FsError, Name, RecordId};
 pub(super) const INLINE_COMMIT_MAX: u64 = 256 * 1024;
 
 impl FileSystem {
-    pub(crate) fn flush(self: &Arc<Self>, caller: &Caller, handle: FileHandle, owner: LockOwner, reply: Reply) {
-        let Some(open) = self.handles.file(handle) else { return answered(reply.error(Errno::BADF)) };
+    pub(crate) fn flush<R: RespondWith<()>>(
+        self: &Arc<Self>,
+        caller: &Caller,
+        handle: HandleId,
+        owner: LockOwner,
+        reply: Reply<R>,
+    ) {
+        let Some(open) = self.handles.file(handle) else { return reply.refuse(Error::BadHandle) };
         if self.has_lost_lock(open.file.id(), handle) {
             self.unlock_records(open.file.id(), owner);
-            return answered(reply.error(Errno::IO));
+            return reply.refuse(FsError::Io);
         }
         if self.locks.has_records(open.file.id(), owner) {
             return self.flush_and_unlock(caller, open, owner, reply);
         }
         if open.access == Access::Read {
-            return answered(reply.ok());
+            return reply.give(());
         }
         open.file.notice_mapped_writes();
         // A shell opens with truncation, duplicates the handle and closes the first: the store that
         // counts comes with the last close. If nothing more comes, the release commits the emptiness.
         let waits = self.settings.close == Close::Asynchronous && open.file.is_only_emptied();
         if waits || !open.file.is_dirty() {
-            return answered(reply.ok());
+            return reply.give(());
         }
         if open.file.dirty_len() <= INLINE_COMMIT_MAX {
             match self.commit(&open, WaitPolicy::None) {
                 Err(OperationError::WouldBlock) => {}
-                Err(OperationError::Failed(error)) => return answered(reply.error(errno(error))),
+                Err(OperationError::Failed(error)) => return reply.refuse(error),
                 Ok(committed) => return self.flushed(caller, open.file.id(), committed, reply),
             }
         }
@@ -55,7 +63,7 @@ impl FileSystem {
         };
         // A large file that was written whole is complete on this disk: its commit follows in the background.
         if early == EarlyClose::Noted {
-            return answered(reply.ok());
+            return reply.give(());
         }
         let asker = caller.clone();
         self.on_worker(&self.savers, caller, reply, move |fs, slot| {
@@ -67,13 +75,19 @@ impl FileSystem {
             let Some(reply) = slot.take() else { return };
             match outcome {
                 Ok(committed) => fs.flushed(&asker, open.file.id(), committed, reply),
-                Err(slow) => answered(reply.error(errno(slow.into_error()))),
+                Err(slow) => reply.refuse(slow.into_error()),
             }
         });
     }
 
     /// The close of a program that may hold record locks, which end with it: when what was written is in the log.
-    fn flush_and_unlock(self: &Arc<Self>, caller: &Caller, open: Arc<OpenHandle>, owner: LockOwner, reply: Reply) {
+    fn flush_and_unlock<R: RespondWith<()>>(
+        self: &Arc<Self>,
+        caller: &Caller,
+        open: Arc<OpenHandle>,
+        owner: LockOwner,
+        reply: Reply<R>,
+    ) {
         let file = open.file.id();
         open.file.notice_mapped_writes();
         match self.try_settle(file) {
@@ -82,7 +96,7 @@ impl FileSystem {
                 self.unlock_records(file, owner);
                 return match outcome {
                     Ok(committed) => self.flushed(caller, file, committed, reply),
-                    Err(slow) => answered(reply.error(errno(slow.into_error()))),
+                    Err(slow) => reply.refuse(slow.into_error()),
                 };
             }
         }
@@ -93,19 +107,19 @@ impl FileSystem {
             let Some(reply) = slot.take() else { return };
             match outcome {
                 Ok(committed) => fs.flushed(&asker, file, committed, reply),
-                Err(slow) => answered(reply.error(errno(slow.into_error()))),
+                Err(slow) => reply.refuse(slow.into_error()),
             }
         });
     }
 
     /// Goes on when all is in the log that programs here wrote to a file, and all files that were closed: whoever gets
     /// the lock of the file next counts on it.
-    pub(super) fn when_committed(
+    pub(super) fn when_committed<R: Respond>(
         self: &Arc<Self>,
         caller: &Caller,
         file: FileId,
-        reply: Reply,
-        then: impl FnOnce(&Arc<Self>, Reply) + Send + 'static,
+        reply: Reply<R>,
+        then: impl FnOnce(&Arc<Self>, Reply<R>) + Send + 'static,
     ) {
         match self.try_settle(file) {
             Err(OperationError::WouldBlock) => {}
@@ -158,11 +172,17 @@ impl FileSystem {
     }
 
     /// The commit of a close is in the log.
-    fn flushed(self: &Arc<Self>, caller: &Caller, file: FileId, committed: Option<RecordId>, reply: Reply) {
+    fn flushed<R: RespondWith<()>>(
+        self: &Arc<Self>,
+        caller: &Caller,
+        file: FileId,
+        committed: Option<RecordId>,
+        reply: Reply<R>,
+    ) {
         match (self.settings.close, committed) {
             (_, Some(record)) if self.engine.is_exclusive(file) => self.wait_ordered(caller, record, reply),
             (Close::Safe, Some(record)) => self.wait_safe(caller, record, Strictness::Strict, reply),
-            (Close::Safe, None) | (Close::Asynchronous, _) => answered(reply.ok()),
+            (Close::Safe, None) | (Close::Asynchronous, _) => reply.give(()),
         }
     }
 
@@ -186,26 +206,31 @@ impl FileSystem {
         committed.stored.record
     }
 
-    pub(crate) fn release(self: &Arc<Self>, handle: FileHandle, flock: Option<LockOwner>, reply: Reply) {
+    pub(crate) fn release<R: RespondWith<()>>(
+        self: &Arc<Self>,
+        handle: HandleId,
+        flock: Option<LockOwner>,
+        reply: Reply<R>,
+    ) {
         if let Some(open) = self.handles.file(handle).filter(|open| open.access == Access::Write) {
             open.file.notice_mapped_writes();
         }
-        let Some(open) = self.close_handle(handle) else { return answered(reply.error(Errno::BADF)) };
+        let Some(open) = self.close_handle(handle) else { return reply.refuse(Error::BadHandle) };
         let locks = self.locks_of_gone(open.file.id(), handle, flock);
         if locks.are_exclusive() && (open.file.is_dirty() || self.files.closing_len() > 0) {
             return self.settle_and_unlock(open.file.id(), locks, reply);
         }
         self.unlock_gone(&locks);
         if open.access == Access::Read || !open.file.is_dirty() {
-            return answered(reply.ok());
+            return reply.give(());
         }
         // Pages that a mapping wrote after the last flush, or an emptiness. Nobody waits for this answer.
         if open.file.dirty_len() <= INLINE_COMMIT_MAX && self.commit(&open, WaitPolicy::None).is_ok() {
-            return answered(reply.ok());
+            return reply.give(());
         }
         let fs = Arc::clone(self);
         if self.files.is_closing(open.file.id()) {
-            answered(reply.ok());
+            reply.give(());
             // Without a place in the queue it is committed by age.
             let _ = self.cutters.run(move || fs.commit_closed(open.file.id()));
             return;
@@ -214,7 +239,7 @@ impl FileSystem {
             if let Err(slow) = fs.commit(&open, WaitPolicy::Silence(fs.settings.read_timeout)) {
                 tracing::warn!(file = %open.file.id(), error = %slow, "commit of a closed file: will be tried again");
             }
-            let _ = reply.ok();
+            reply.give(());
         });
         if job.is_err() {
             tracing::debug!("a closed file is committed later: too much is waiting");
@@ -222,13 +247,13 @@ impl FileSystem {
     }
 
     /// Lets go of locks when what was done under them is in the log.
-    fn settle_and_unlock(self: &Arc<Self>, file: FileId, locks: GoneLocks, reply: Reply) {
+    fn settle_and_unlock<R: RespondWith<()>>(self: &Arc<Self>, file: FileId, locks: GoneLocks, reply: Reply<R>) {
         let locks = Arc::new(locks);
         let (fs, ending) = (Arc::clone(self), Arc::clone(&locks));
         let job = self.savers.run(move || {
             note_unsettled(file, &fs.settle_file(file));
             fs.unlock_gone(&ending);
-            let _ = reply.ok();
+            reply.give(());
         });
         if job.is_err() {
             tracing::debug!("locks end before what was written under them is committed: too much is waiting");
@@ -236,13 +261,19 @@ impl FileSystem {
         }
     }
 
-    pub(crate) fn fsync(self: &Arc<Self>, caller: &Caller, handle: Option<FileHandle>, file: FileId, reply: Reply) {
+    pub(crate) fn fsync<R: RespondWith<()>>(
+        self: &Arc<Self>,
+        caller: &Caller,
+        handle: Option<HandleId>,
+        file: FileId,
+        reply: Reply<R>,
+    ) {
         let open = handle.and_then(|handle| self.handles.file(handle));
         if handle.is_some() && open.is_none() {
-            return answered(reply.error(Errno::BADF));
+            return reply.refuse(Error::BadHandle);
         }
         if handle.is_some_and(|handle| self.has_lost_lock(file, handle)) {
-            return answered(reply.error(Errno::IO));
+            return reply.refuse(FsError::Io);
         }
         let asker = caller.clone();
         self.on_worker(&self.savers, caller, reply, move |fs, slot| {
@@ -257,7 +288,7 @@ impl FileSystem {
                 }
                 Err(slow) => {
                     if let Some(reply) = slot.take() {
-                        let _ = reply.error(errno(slow.into_error()));
+                        reply.refuse(slow.into_error());
                     }
                 }
             }
@@ -312,12 +343,12 @@ impl FileSystem {
 
     /// Goes on when the file under a name was committed, if it was closed early: what gets another name is whole,
     /// and so is what a directory holds that gets one.
-    pub(super) fn when_whole(
+    pub(super) fn when_whole<R: Respond>(
         self: &Arc<Self>,
         caller: &Caller,
         (parent, name): (FileId, Name),
-        reply: Reply,
-        then: impl FnOnce(&Arc<Self>, Reply) + Send + 'static,
+        reply: Reply<R>,
+        then: impl FnOnce(&Arc<Self>, Reply<R>) + Send + 'static,
     ) {
         if self.files.closing_len() == 0 {
             return then(self, reply);
@@ -333,18 +364,18 @@ impl FileSystem {
             let Some(reply) = slot.take() else { return };
             match outcome {
                 Ok(()) => then(fs, reply),
-                Err(slow) => answered(reply.error(errno(slow.into_error()))),
+                Err(slow) => reply.refuse(slow.into_error()),
             }
         });
     }
 
     /// As [`FileSystem::when_whole`], for a file itself.
-    pub(super) fn when_file_whole(
+    pub(super) fn when_file_whole<R: Respond>(
         self: &Arc<Self>,
         caller: &Caller,
         file: FileId,
-        reply: Reply,
-        then: impl FnOnce(&Arc<Self>, Reply) + Send + 'static,
+        reply: Reply<R>,
+        then: impl FnOnce(&Arc<Self>, Reply<R>) + Send + 'static,
     ) {
         if !self.files.is_closing(file) {
             return then(self, reply);
@@ -354,7 +385,7 @@ impl FileSystem {
             let Some(reply) = slot.take() else { return };
             match outcome {
                 Ok(()) => then(fs, reply),
-                Err(slow) => answered(reply.error(errno(slow.into_error()))),
+                Err(slow) => reply.refuse(slow.into_error()),
             }
         });
     }
@@ -373,7 +404,13 @@ impl FileSystem {
     }
 
     /// Syncs this machine, and waits for the station as far as there is one.
-    fn make_durable(self: &Arc<Self>, caller: &Caller, record: Option<RecordId>, wants: Wants, slot: &ReplySlot) {
+    fn make_durable<R: RespondWith<()>>(
+        self: &Arc<Self>,
+        caller: &Caller,
+        record: Option<RecordId>,
+        wants: Wants,
+        slot: &ReplySlot<R>,
+    ) {
         // Asked before our own disk is waited for: so both sync at once. The answer is waited for below.
         if let Some(record) = record.filter(|_| self.engine.is_connected()) {
             let wait = Ask::Wait { record: Some(record), until: Level::Safe };
@@ -383,47 +420,55 @@ impl FileSystem {
         let Some(reply) = slot.take() else { return };
         if let Err(error) = synced {
             tracing::error!(%error, "sync");
-            let errno = match error {
-                wayfs_types::StorageError::NoSpace => Errno::NOSPC,
-                _ => Errno::IO,
-            };
-            return answered(reply.error(errno));
+            return reply.refuse(match error {
+                wayfs_types::StorageError::NoSpace => FsError::NoSpace,
+                _ => FsError::Io,
+            });
         }
         match record {
             Some(record) if wants == Wants::Order => self.wait_ordered(caller, record, reply),
             Some(record) if self.engine.is_connected() => self.wait_safe(caller, record, Strictness::BestEffort, reply),
-            Some(_) | None => answered(reply.ok()),
+            Some(_) | None => reply.give(()),
         }
     }
 
-    fn wait_safe(self: &Arc<Self>, caller: &Caller, record: RecordId, strictness: Strictness, reply: Reply) {
+    fn wait_safe<R: RespondWith<()>>(
+        self: &Arc<Self>,
+        caller: &Caller,
+        record: RecordId,
+        strictness: Strictness,
+        reply: Reply<R>,
+    ) {
         let wait = Ask::Wait { record: Some(record), until: Level::Safe };
         self.ask_within(caller, wait, self.settings.safe_timeout, reply, move |_, reply, outcome| match outcome {
-            Ok(_) => answered(reply.ok()),
-            Err(FsError::Unreachable | FsError::TimedOut) if strictness == Strictness::BestEffort => {
-                answered(reply.ok())
-            }
-            Err(error) => answered(reply.error(errno(error))),
+            Ok(_) => reply.give(()),
+            Err(FsError::Unreachable | FsError::TimedOut) if strictness == Strictness::BestEffort => reply.give(()),
+            Err(error) => reply.refuse(error),
         });
     }
 
     /// Waits until the home has ordered what was written: in an exclusive directory others count on it.
-    pub(super) fn wait_ordered(self: &Arc<Self>, caller: &Caller, record: RecordId, reply: Reply) {
+    pub(super) fn wait_ordered<R: RespondWith<()>>(
+        self: &Arc<Self>,
+        caller: &Caller,
+        record: RecordId,
+        reply: Reply<R>,
+    ) {
         let wait = Ask::Wait { record: Some(record), until: Level::Visible };
         self.ask_within(caller, wait, self.settings.safe_timeout, reply, |_, reply, outcome| match outcome {
-            Ok(_) => answered(reply.ok()),
-            Err(error) => answered(reply.error(errno(error))),
+            Ok(_) => reply.give(()),
+            Err(error) => reply.refuse(error),
         });
     }
 
     /// `syncfs`: everything that is written.
-    pub(crate) fn sync_all(self: &Arc<Self>, caller: &Caller, reply: Reply) {
+    pub(crate) fn sync_all<R: RespondWith<()>>(self: &Arc<Self>, caller: &Caller, reply: Reply<R>) {
         let asker = caller.clone();
         self.on_worker(&self.savers, caller, reply, move |fs, slot| {
             let failed = fs.commit_all();
             if let Some((_, error)) = failed.first() {
                 if let Some(reply) = slot.take() {
-                    let _ = reply.error(errno(*error));
+                    reply.refuse(*error);
                 }
                 return;
             }

@@ -9,11 +9,13 @@
 //! log nor the database until its programs have closed them: SQLite's last close copies what the memory says from the log into the database,
 //! with no more than a lock on the database, and removes the log with all that the other machine wrote.
 
-use super::core::{Caller, FileSystem, refuse};
+use super::caller::Caller;
+use super::core::{FileSystem, refusal};
+use super::ids::HandleId;
 use super::locks::Place as Asked;
+use super::reply::{Reply, Respond};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use wayfs_fuse::{FileHandle, Reply};
 use wayfs_types::request as ask;
 use wayfs_types::{FileId, FsError, Name, Place};
 
@@ -35,7 +37,7 @@ struct Use {
     /// Questions for it on their way.
     asking: usize,
     /// Handles through which it is used.
-    handles: BTreeSet<FileHandle>,
+    handles: BTreeSet<HandleId>,
     /// Where its database was when it was first used.
     database: Option<Place>,
 }
@@ -87,12 +89,12 @@ impl SharedMemory {
     }
 
     /// Whether it is used through this handle.
-    pub(super) fn is_used_through(&self, file: FileId, handle: FileHandle) -> bool {
+    pub(super) fn is_used_through(&self, file: FileId, handle: HandleId) -> bool {
         self.uses().get(&file).is_some_and(|used| used.handles.contains(&handle))
     }
 
     /// A handle went; answers whether that was the last.
-    pub(super) fn handle_gone(&self, file: FileId, handle: FileHandle) -> bool {
+    pub(super) fn handle_gone(&self, file: FileId, handle: HandleId) -> bool {
         let mut uses = self.uses();
         let Some(used) = uses.get_mut(&file) else { return false };
         used.handles.remove(&handle) && used.handles.is_empty()
@@ -118,19 +120,19 @@ impl FileSystem {
     }
 
     /// Goes on if the file shares no memory, or shares it on this machine alone.
-    pub(super) fn on_one_machine(
+    pub(super) fn on_one_machine<R: Respond>(
         self: &Arc<Self>,
         caller: &Caller,
         place: Asked,
-        reply: Reply,
-        then: impl FnOnce(&Arc<Self>, Reply) + Send + 'static,
+        reply: Reply<R>,
+        then: impl FnOnce(&Arc<Self>, Reply<R>) + Send + 'static,
     ) {
         let database = self.shares_memory_of(place.file);
         if database.is_none() {
             return then(self, reply);
         }
         if self.has_lost_memory(place.file) {
-            return refuse(reply, Err(FsError::Io));
+            return reply.refuse(FsError::Io);
         }
         if self.shared_memory.join(place, database) {
             return then(self, reply);
@@ -156,7 +158,7 @@ impl FileSystem {
                 Ok(_) => then(fs, reply),
                 other => {
                     fs.leave_shared_memory(place.file);
-                    refuse(reply, other);
+                    reply.refuse(refusal(other));
                 }
             }
         });
@@ -192,7 +194,7 @@ mod tests {
     use super::*;
 
     fn place(number: u64) -> Asked {
-        Asked { file: FileId::ROOT, handle: FileHandle::new(number) }
+        Asked { file: FileId::ROOT, handle: HandleId::new(number) }
     }
 
     fn lets_go(memory: &SharedMemory) -> bool {

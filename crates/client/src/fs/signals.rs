@@ -9,10 +9,10 @@
 //! `/proc`; while somebody goes on waiting after a signal, that is looked at again ten times a second.
 
 use super::core::FileSystem;
+use super::ids::Token;
 use super::pending::Told;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use wayfs_fuse::Unique;
 
 /// How often a caller is looked at that goes on waiting after a signal.
 const LOOK_PERIOD: Duration = Duration::from_millis(100);
@@ -41,8 +41,8 @@ fn has_ending_signal(status: &str) -> bool {
 
 impl FileSystem {
     /// The caller of a request got a signal.
-    pub(crate) fn signalled(self: &Arc<Self>, unique: Unique) {
-        if self.pending.signalled(unique, &*self.engine) == Told::First {
+    pub(crate) fn signalled(self: &Arc<Self>, token: Token) {
+        if self.pending.signalled(token, &*self.engine) == Told::First {
             let fs = Arc::downgrade(self);
             let spawned = std::thread::Builder::new().name("signals".to_owned()).spawn(move || watch(&fs));
             if let Err(error) = spawned {

@@ -1,10 +1,21 @@
 //! The one table from refusals to error numbers.
 
+use crate::fs::Error;
 use wayfs_fuse::Errno;
-use wayfs_types::{FsError, NameError};
+use wayfs_types::FsError;
 
 /// The number that programs know a refusal by.
-pub(crate) fn errno(error: FsError) -> Errno {
+pub(super) fn errno(error: Error) -> Errno {
+    match error {
+        Error::Refused(error) => refused(error),
+        Error::BadHandle => Errno::BADF,
+        Error::NothingThere => Errno::NXIO,
+        Error::NoNumber => Errno::OVERFLOW,
+        Error::Disk(error) => error.into(),
+    }
+}
+
+fn refused(error: FsError) -> Errno {
     match error {
         FsError::NotFound => Errno::NOENT,
         FsError::Exists => Errno::EXIST,
@@ -32,13 +43,5 @@ pub(crate) fn errno(error: FsError) -> Errno {
         FsError::Stale | FsError::Changed => Errno::STALE,
         FsError::Io => Errno::IO,
         FsError::Unsupported => Errno::OPNOTSUPP,
-    }
-}
-
-/// Why a name from the kernel is refused. `.` and `..` never come from a kernel that resolves them itself.
-pub(crate) fn name_errno(error: NameError) -> Errno {
-    match error {
-        NameError::TooLong => Errno::NAMETOOLONG,
-        NameError::Reserved | NameError::BadByte => Errno::INVAL,
     }
 }

@@ -1,164 +1,172 @@
-//! From the kernel's requests to the operations.
+//! From the kernel's requests to the operations of the file system.
 
-use crate::fs::core::{Caller, FileSystem, answered, file_id};
+use super::answers::{ListingReply, LockTestReply};
+use super::decoded::{
+    credentials, file_id, handle, new_file, new_node, owner, range, rename_target, scope, seek, set_attributes, token,
+    wish,
+};
+use super::kernel::abilities;
+use super::kernel_form::tested;
+use crate::fs::copying::End;
+use crate::fs::data::WriteRequest;
+use crate::fs::locks::Place;
+use crate::fs::names::NewMode;
+use crate::fs::{Caller, Detail, FileSystem, LockTest, PageRequest, Unlock};
 use std::sync::Arc;
-use wayfs_fuse::{Errno, Granted, Handler, Inode, Notifier, Operation, Reply, Request, Unique};
+use wayfs_fuse::{
+    Errno, FileLock, Granted, Handler, Inode, LockOwner, LockScope, LockWait, Notifier, Operation, Reply, Request,
+    Unique,
+};
+use wayfs_types::FileId;
 
-/// Hands requests to a [`FileSystem`].
+/// Hands requests to a file system.
 pub(crate) struct Front(pub(crate) Arc<FileSystem>);
 
 impl Handler for Front {
     fn init(&self, granted: &Granted, notifier: &Notifier) {
-        self.0.agreed(granted, notifier);
+        self.0.begin(abilities(granted), Box::new(notifier.clone()));
     }
 
     fn handle(&self, request: Request, reply: Reply) {
-        let file = match file_id(request.inode()) {
-            Ok(file) => self.0.notices.numbers.real(file),
-            Err(error) => {
-                let _ = reply.error(error);
-                return;
-            }
-        };
-        let caller = Caller::of(&request, &*self.0.engine);
-        let reply = match self.0.rehearse(&request, &caller, file, reply) {
-            Some(reply) => reply,
-            None => return,
-        };
-        if let Err((reply, errno)) = self.names(&request, &caller, file, reply) {
-            let _ = reply.error(errno);
+        let Ok(inode) = file_id(request.inode()) else { return refuse(reply, Errno::STALE) };
+        let (file, caller) = (self.0.known_as(inode), self.0.caller(credentials(&request)));
+        let operation = request.operation();
+        if let Some(reply) = self.rehearse(&operation, &caller, file, reply) {
+            self.carry_out(operation, &caller, file, reply);
         }
     }
 
     fn forget(&self, inode: Inode, lookups: u64) {
-        // The kernel may look it up again at once with references of its own still counted; losing
-        // the note then costs one re-read of pages.
         if let Ok(file) = file_id(inode) {
-            self.0.files.kernel_forgot(self.0.notices.numbers.real(file));
-            self.0.notices.numbers.forgotten(file, lookups);
+            self.0.forget(file, lookups);
         }
     }
 
     fn interrupted(&self, unique: Unique) {
-        self.0.signalled(unique);
+        self.0.signalled(token(unique));
     }
 }
 
-/// A reply that is still owed, and what to say.
-type Owed = (Reply, Errno);
-
 impl Front {
-    /// Operations on names.
-    fn names(&self, request: &Request, caller: &Caller, file: wayfs_types::FileId, reply: Reply) -> Result<(), Owed> {
+    // One arm for each request of the protocol: cut in pieces it would be decoded, or have its last arm, more than once.
+    #[allow(clippy::too_many_lines)]
+    fn carry_out(&self, operation: Operation<'_>, caller: &Caller, file: FileId, to: Reply) {
         let fs = &self.0;
-        match request.operation() {
-            Operation::Lookup { name } => fs.lookup(caller, file, name, reply),
-            Operation::Symlink { name, target } => fs.symlink(caller, file, name, target, reply),
-            Operation::MakeNode { name, mode, device, umask } => {
-                let mode = crate::fs::names::NewMode { asked: mode, umask };
-                fs.make_node(caller, file, name, crate::fs::names::NewNode { mode, device }, reply);
+        let reply = |to: Reply| fs.reply(to);
+        match operation {
+            Operation::Lookup { name } => fs.lookup(caller, file, name, reply(to)),
+            Operation::GetAttributes { .. } => fs.attributes_of(caller, file, reply(to)),
+            Operation::SetAttributes(changes) => {
+                fs.set_attributes(caller, file, set_attributes(changes), reply(to));
+            }
+            Operation::ReadLink => fs.read_link(caller, file, reply(to)),
+            Operation::Symlink { name, target } => fs.symlink(caller, file, name, target, reply(to)),
+            Operation::MakeNode { name, mode, umask, device } => {
+                fs.make_node(caller, file, name, new_node(mode, umask, device), reply(to));
             }
             Operation::MakeDirectory { name, mode, umask } => {
-                fs.make_directory(caller, file, name, crate::fs::names::NewMode { asked: mode, umask }, reply);
+                fs.make_directory(caller, file, name, NewMode { asked: mode, umask }, reply(to));
             }
-            Operation::Unlink { name } => fs.unlink(caller, file, name, reply),
-            Operation::RemoveDirectory { name } => fs.remove_directory(caller, file, name, reply),
+            Operation::Unlink { name } => fs.unlink(caller, file, name, reply(to)),
+            Operation::RemoveDirectory { name } => fs.remove_directory(caller, file, name, reply(to)),
             Operation::Rename { name, new_parent, new_name, flags } => {
-                fs.rename(caller, (file, name), (new_parent, new_name), flags, reply);
+                match (rename_target(flags), file_id(new_parent)) {
+                    (Ok(target), Ok(parent)) => fs.rename(caller, (file, name), (parent, new_name), target, reply(to)),
+                    (Err(error), _) | (_, Err(error)) => reply(to).refuse(error),
+                }
             }
-            Operation::Link { inode, new_name } => fs.link(caller, inode, file, new_name, reply),
+            Operation::Link { inode, new_name } => match file_id(inode) {
+                Ok(linked) => fs.link(caller, fs.known_as(linked), file, new_name, reply(to)),
+                Err(error) => reply(to).refuse(error),
+            },
+            Operation::Open { flags, kill_suid_gid } => fs.open(caller, file, flags, kill_suid_gid, reply(to)),
             Operation::Create { name, flags, mode, umask, .. } => {
-                let mode = crate::fs::names::NewMode { asked: mode, umask };
-                fs.create(caller, file, name, crate::fs::opening::NewFile { flags, mode }, reply);
+                fs.create(caller, file, name, new_file(flags, mode, umask), reply(to));
             }
             Operation::TemporaryFile { flags, mode, umask } => {
-                let mode = crate::fs::names::NewMode { asked: mode, umask };
-                fs.create_nameless(caller, file, crate::fs::opening::NewFile { flags, mode }, reply);
+                fs.create_nameless(caller, file, new_file(flags, mode, umask), reply(to));
             }
-            _ => return self.attributes(request, caller, file, reply),
-        }
-        Ok(())
-    }
-
-    /// Operations on attributes.
-    fn attributes(
-        &self,
-        request: &Request,
-        caller: &Caller,
-        file: wayfs_types::FileId,
-        reply: Reply,
-    ) -> Result<(), Owed> {
-        let fs = &self.0;
-        match request.operation() {
-            Operation::GetAttributes { .. } => fs.attributes_of(caller, file, reply),
-            Operation::SetAttributes(changes) => fs.set_attributes(caller, file, changes, reply),
-            Operation::ReadLink => fs.read_link(caller, file, reply),
-            Operation::SetXattr { name, value, flags } => fs.set_xattr(caller, file, (name, value), flags, reply),
-            Operation::GetXattr { name, .. } => fs.xattr(caller, file, name, reply),
-            Operation::ListXattr { .. } => fs.list_xattrs(caller, file, reply),
-            Operation::RemoveXattr { name } => fs.remove_xattr(caller, file, name, reply),
-            Operation::StatFs => fs.statistics(reply),
+            Operation::Read { handle: through, offset, size, .. } => {
+                fs.read(caller, handle(through), offset, size, reply(to));
+            }
+            Operation::Write { handle: through, offset, data, flags, from_cache, kill_suid_gid, .. } => {
+                let place = WriteRequest { handle: handle(through), offset, flags, kill_suid_gid, from_cache };
+                fs.write(caller, place, data, reply(to));
+            }
+            Operation::StatFs => fs.statistics(reply(to)),
+            Operation::Release { handle: gone, lock_owner, unlock_flock, .. } => {
+                fs.release(handle(gone), unlock_flock.then(|| owner(lock_owner)), reply(to));
+            }
+            Operation::Flush { handle: through, lock_owner } => {
+                fs.flush(caller, handle(through), owner(lock_owner), reply(to));
+            }
+            Operation::Fsync { handle: through, .. } => fs.fsync(caller, Some(handle(through)), file, reply(to)),
+            Operation::SetXattr { name, value, flags } => fs.set_xattr(caller, file, (name, value), flags, reply(to)),
+            Operation::GetXattr { name, .. } => fs.xattr(caller, file, name, reply(to)),
+            Operation::ListXattr { .. } => fs.list_xattrs(caller, file, reply(to)),
+            Operation::RemoveXattr { name } => fs.remove_xattr(caller, file, name, reply(to)),
+            Operation::OpenDirectory { .. } => fs.open_directory(caller, file, reply(to)),
+            Operation::ReadDirectory { handle: through, offset, size } => {
+                let request = PageRequest { offset, detail: Detail::Names };
+                let to = ListingReply { reply: to, room: size, detail: request.detail };
+                fs.list(caller, handle(through), request, fs.reply(to));
+            }
+            Operation::ReadDirectoryPlus { handle: through, offset, size } => {
+                let request = PageRequest { offset, detail: Detail::Attributes };
+                let to = ListingReply { reply: to, room: size, detail: request.detail };
+                fs.list(caller, handle(through), request, fs.reply(to));
+            }
+            Operation::ReleaseDirectory { handle: gone } => fs.release_directory(handle(gone), reply(to)),
+            Operation::FsyncDirectory { .. } => fs.fsync(caller, None, file, reply(to)),
+            Operation::GetLock { owner: asks, lock, .. } => self.test_lock(caller, file, (asks, lock), to),
+            Operation::SetLock { handle: through, owner: asks, lock, wait, scope: family } => {
+                let place = Place { file, handle: handle(through) };
+                match wish(lock, asks, family, wait) {
+                    Some(wish) => fs.lock(caller, place, wish, reply(to)),
+                    None => {
+                        let unlock = Unlock { owner: owner(asks), scope: scope(family), range: range(lock.range) };
+                        fs.unlock(caller, place, unlock, reply(to));
+                    }
+                }
+            }
+            Operation::Fallocate { handle: through, offset, length, mode } => {
+                fs.allocate(caller, handle(through), (offset, length), mode, reply(to));
+            }
+            Operation::Seek { handle: through, offset, whence } => match seek(whence) {
+                Ok(seek) => fs.seek(caller, handle(through), offset, seek, reply(to)),
+                Err(error) => reply(to).refuse(error),
+            },
+            Operation::CopyFileRange {
+                handle: from, offset, target_handle, target_offset, length, flags: 0, ..
+            } => {
+                let from = End { handle: handle(from), offset };
+                let target = End { handle: handle(target_handle), offset: target_offset };
+                fs.copy_range(caller, from, target, length, reply(to));
+            }
+            Operation::SyncFileSystem => fs.sync_all(caller, reply(to)),
             // With `default_permissions` the kernel does not ask; without, everything is allowed here.
-            Operation::Access { .. } => answered(reply.ok()),
-            Operation::GetLock { owner, lock, .. } => fs.test_lock(caller, file, owner, lock, reply),
-            Operation::SetLock { handle, owner, lock, wait, scope } => {
-                let place = crate::fs::locks::Place { file, handle };
-                fs.set_lock(caller, place, crate::fs::locks::Wish { owner, lock, wait, scope }, reply);
-            }
-            _ => return self.contents(request, caller, file, reply),
+            Operation::Access { .. } => reply(to).give(()),
+            // The kernel then copies through its page cache by itself.
+            Operation::CopyFileRange { .. } => refuse(to, Errno::OPNOTSUPP),
+            Operation::Ioctl { .. } => refuse(to, Errno::NOTTY),
+            Operation::Poll { .. } | Operation::Unsupported { .. } => refuse(to, Errno::NOSYS),
         }
-        Ok(())
     }
 
-    /// Operations on open files and directories.
-    fn contents(
-        &self,
-        request: &Request,
-        caller: &Caller,
-        file: wayfs_types::FileId,
-        reply: Reply,
-    ) -> Result<(), Owed> {
-        let fs = &self.0;
-        match request.operation() {
-            Operation::Open { flags, kill_suid_gid } => fs.open(caller, file, flags, kill_suid_gid, reply),
-            Operation::Read { handle, offset, size, .. } => fs.read(caller, handle, offset, size, reply),
-            Operation::Write { handle, offset, data, flags, kill_suid_gid, from_cache, .. } => {
-                let place = crate::fs::data::WriteRequest { handle, offset, flags, kill_suid_gid, from_cache };
-                fs.write(caller, place, data, reply);
+    fn test_lock(&self, caller: &Caller, file: FileId, (asks, lock): (LockOwner, FileLock), reply: Reply) {
+        match wish(lock, asks, LockScope::Record, LockWait::Try) {
+            Some(wish) => {
+                let reply = self.0.reply(LockTestReply { reply, asked: lock });
+                self.0.test_lock(caller, file, &wish, reply);
             }
-            Operation::Flush { handle, lock_owner } => fs.flush(caller, handle, lock_owner, reply),
-            Operation::Release { handle, lock_owner, unlock_flock, .. } => {
-                fs.release(handle, unlock_flock.then_some(lock_owner), reply);
+            // Nothing stands in the way of letting go.
+            None => {
+                let _ = reply.lock(&tested(LockTest(None), lock));
             }
-            Operation::Fsync { handle, .. } => fs.fsync(caller, Some(handle), file, reply),
-            Operation::FsyncDirectory { .. } => fs.fsync(caller, None, file, reply),
-            Operation::SyncFileSystem => fs.sync_all(caller, reply),
-            Operation::OpenDirectory { .. } => fs.open_directory(caller, file, reply),
-            Operation::ReadDirectory { handle, offset, size } => {
-                fs.list(caller, handle, crate::fs::listing::Page { offset, size, plus: false }, reply);
-            }
-            Operation::ReadDirectoryPlus { handle, offset, size } => {
-                fs.list(caller, handle, crate::fs::listing::Page { offset, size, plus: true }, reply);
-            }
-            Operation::ReleaseDirectory { handle } => {
-                fs.handles.remove(handle);
-                let _ = reply.ok();
-            }
-            Operation::Fallocate { handle, offset, length, mode } => {
-                fs.allocate(caller, handle, (offset, length), mode, reply);
-            }
-            Operation::Seek { handle, offset, whence } => fs.seek(caller, handle, offset, whence, reply),
-            Operation::Ioctl { .. } => return Err((reply, Errno::NOTTY)),
-            Operation::CopyFileRange { handle, offset, target_handle, target_offset, length, flags: 0, .. } => {
-                let from = crate::fs::copying::End { handle, offset };
-                let to = crate::fs::copying::End { handle: target_handle, offset: target_offset };
-                fs.copy_range(caller, from, to, length, reply);
-            }
-            // The kernel then copies through its page cache by itself.
-            Operation::CopyFileRange { .. } => return Err((reply, Errno::OPNOTSUPP)),
-            Operation::Poll { .. } => return Err((reply, Errno::NOSYS)),
-            _ => return Err((reply, Errno::NOSYS)),
         }
-        Ok(())
     }
+}
+
+fn refuse(reply: Reply, errno: Errno) {
+    let _ = reply.error(errno);
 }
