@@ -15,7 +15,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use wayfs_fuse::{Inode, Notifier, NotifyError};
 use wayfs_types::{FileId, Name};
 
 /// Most names waiting to be told: 6 MiB of them.
@@ -27,6 +26,22 @@ const LATE: Duration = Duration::from_secs(2);
 
 /// Something to do when the kernel was told.
 type Told = Box<dyn FnOnce() + Send>;
+
+/// Who keeps names, attributes and pages of the mount, and forgets them when it is told. Files are named by the numbers under which
+/// it knows them. A call may wait for requests in hand.
+pub trait Caches: Send + Sync {
+    /// The attributes of a file are out of date.
+    fn forget_attributes(&self, file: FileId);
+
+    /// Attributes and pages of a file are out of date.
+    fn forget_pages(&self, file: FileId);
+
+    /// Where a name leads is to be asked again at its next use; what is in use below it stays.
+    fn expire_name(&self, parent: FileId, name: &Name);
+
+    /// The same of all names. Waits for no request in hand.
+    fn expire_names(&self);
+}
 
 /// What of an inode is out of date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -193,17 +208,17 @@ impl Notices {
     ///
     /// # Errors
     /// When the system has no room for a thread.
-    pub fn start(self: &Arc<Self>, notifier: &Notifier) -> std::io::Result<NoticeThreads> {
+    pub fn start(self: &Arc<Self>, caches: &Arc<dyn Caches>) -> std::io::Result<NoticeThreads> {
         let mut threads = Vec::with_capacity(THREADS);
         for number in 0..THREADS {
-            let (notices, notifier) = (Arc::clone(self), notifier.clone());
+            let (notices, caches) = (Arc::clone(self), Arc::clone(caches));
             let thread = std::thread::Builder::new().name(format!("notice-{number}"));
-            threads.push(thread.spawn(move || notices.run(&notifier))?);
+            threads.push(thread.spawn(move || notices.run(&*caches))?);
         }
         Ok(NoticeThreads { notices: Arc::clone(self), threads })
     }
 
-    fn run(&self, notifier: &Notifier) {
+    fn run(&self, caches: &dyn Caches) {
         let mut queue = self.queue();
         loop {
             if queue.is_stopping {
@@ -215,7 +230,7 @@ impl Notices {
             };
             queue.at_work += 1;
             drop(queue);
-            self.tell(notifier, &notice);
+            self.tell(caches, &notice);
             queue = self.queue();
             if let Notice::Inode(_, News { then, .. }) = &notice
                 && !then.is_empty()
@@ -230,18 +245,14 @@ impl Notices {
         }
     }
 
-    fn tell(&self, notifier: &Notifier, notice: &Notice) {
-        let inode = |file: FileId| Inode::new(self.numbers.shown(file).inode_number());
-        let outcome = match notice {
-            Notice::Inode(file, News { stale: Stale::Attributes, .. }) => notifier.inval_inode(inode(*file), -1, 0),
-            Notice::Inode(file, News { stale: Stale::Pages, .. }) => notifier.inval_inode(inode(*file), 0, 0),
-            // Expiring instead of dropping leaves alone what is in use below the name; the next use asks us.
-            Notice::Entry(parent, name) => notifier.expire_entry(inode(*parent), name.as_os_str()),
-            Notice::AllEntries => notifier.expire_all_entries(),
-        };
-        match outcome {
-            Ok(()) | Err(NotifyError::Unmounted) => {}
-            Err(error) => tracing::warn!(%error, "the kernel did not take an invalidation"),
+    fn tell(&self, caches: &dyn Caches, notice: &Notice) {
+        match notice {
+            Notice::Inode(file, News { stale: Stale::Attributes, .. }) => {
+                caches.forget_attributes(self.numbers.shown(*file));
+            }
+            Notice::Inode(file, News { stale: Stale::Pages, .. }) => caches.forget_pages(self.numbers.shown(*file)),
+            Notice::Entry(parent, name) => caches.expire_name(self.numbers.shown(*parent), name),
+            Notice::AllEntries => caches.expire_names(),
         }
     }
 }

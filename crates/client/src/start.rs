@@ -10,7 +10,7 @@ use crate::fuse::Front;
 use crate::hooks::MountHooks;
 use crate::labels::Labels;
 use crate::live::Live;
-use crate::notices::Notices;
+use crate::notices::{Caches, Notices};
 use crate::pins::Pins;
 use crate::saved::{Saved, SavedError, directory_of};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -124,7 +124,8 @@ impl Client {
         };
         let session = mount(&config, &saved, &fs)?;
         let stopper = Stopper::new(session.unmounter());
-        let notice_threads = hooks.notices.start(&session.notifier())?;
+        let caches: Arc<dyn Caches> = Arc::new(session.notifier());
+        let notice_threads = hooks.notices.start(&caches)?;
         let mountpoint = session.unmounter().map_or(config.mountpoint.clone(), |u| u.mountpoint().to_owned());
         let watcher = if config.watch {
             hooks.attach_watchers(fs.watchers());

@@ -108,7 +108,7 @@ pub struct FileSystem {
     pub(super) expires_all: AtomicBool,
     pub(super) write_patterns: super::write_pattern::WritePatterns,
     pub(super) sources: super::copying::Sources,
-    pub(super) kernel: OnceLock<Box<dyn Kernel>>,
+    pub(super) kernel: OnceLock<Arc<dyn Kernel>>,
     /// Whether the kernel may still take passthrough files.
     pub(super) has_passthrough: AtomicBool,
     /// The kernel checks access control lists, and leaves the umask to us.
@@ -256,7 +256,7 @@ impl FileSystem {
     }
 
     /// A front end with a kernel begins. A second one over the same state does not exist; the first stays.
-    pub fn begin(&self, abilities: Abilities, kernel: Box<dyn Kernel>) {
+    pub fn begin(&self, abilities: Abilities, kernel: Arc<dyn Kernel>) {
         self.has_passthrough.store(abilities.passthrough, Ordering::Relaxed);
         self.has_lists.store(abilities.access_lists, Ordering::Relaxed);
         self.expires_all.store(abilities.expiry, Ordering::Relaxed);
@@ -488,7 +488,7 @@ impl FileSystem {
     /// Has the kernel ask for all names and attributes again before it shows them. Waits for no request in hand.
     pub(crate) fn expire_all(&self) {
         if let Some(kernel) = self.kernel.get() {
-            kernel.expire_all();
+            kernel.expire_names();
         }
         // Whoever has a file open asks without walking to it.
         for file in self.files.ids() {

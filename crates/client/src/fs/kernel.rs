@@ -2,6 +2,7 @@
 
 use crate::files::body::BodyFile;
 use crate::files::kernel_way::BackingId;
+use crate::notices::Caches;
 
 /// What a kernel can do for this mount.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -24,7 +25,7 @@ pub enum NotRegistered {
 }
 
 /// A kernel.
-pub trait Kernel: Send + Sync {
+pub trait Kernel: Caches {
     /// Registers a body file, so that the kernel reads and writes it by itself.
     ///
     /// # Errors
@@ -33,7 +34,4 @@ pub trait Kernel: Send + Sync {
 
     /// Takes a registration back.
     fn unregister(&self, backing: BackingId);
-
-    /// Has it ask for all names again before it shows them. Waits for no request in hand.
-    fn expire_all(&self);
 }

@@ -327,10 +327,14 @@ impl FileSystem {
         let (waiting, notices, bound) = (Arc::clone(&slot), Arc::clone(&self.notices), self.settings.metadata_timeout);
         let job = move || {
             notices.drain(bound);
-            waiting.take().map(|reply| reply.give(()));
+            if let Some(reply) = waiting.take() {
+                reply.give(());
+            }
         };
-        if self.granters.run(job).is_err() {
-            slot.take().map(|reply| reply.give(()));
+        if self.granters.run(job).is_err()
+            && let Some(reply) = slot.take()
+        {
+            reply.give(());
         }
     }
 

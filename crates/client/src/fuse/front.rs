@@ -24,7 +24,7 @@ pub(crate) struct Front(pub(crate) Arc<FileSystem>);
 
 impl Handler for Front {
     fn init(&self, granted: &Granted, notifier: &Notifier) {
-        self.0.begin(abilities(granted), Box::new(notifier.clone()));
+        self.0.begin(abilities(granted), Arc::new(notifier.clone()));
     }
 
     fn handle(&self, request: Request, reply: Reply) {

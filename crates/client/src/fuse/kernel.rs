@@ -1,11 +1,13 @@
 //! The kernel behind the mount, as the file system and its open files ask it.
 
-use super::kernel_form::backing;
+use super::kernel_form::{backing, inode};
 use crate::files::body::BodyFile;
 use crate::files::kernel_way::BackingId;
 use crate::fs::{Abilities, Kernel, NotRegistered};
+use crate::notices::Caches;
 use std::os::fd::AsFd;
-use wayfs_fuse::{Granted, InitFlags, Notifier, PassthroughError};
+use wayfs_fuse::{Granted, InitFlags, Notifier, NotifyError, PassthroughError};
+use wayfs_types::{FileId, Name};
 
 /// The protocol from which on the kernel can be told to ask for all names again.
 const EPOCH_MINOR: u32 = 44;
@@ -37,10 +39,32 @@ impl Kernel for Notifier {
             tracing::warn!(%error, "take back a passthrough registration");
         }
     }
+}
 
-    fn expire_all(&self) {
-        if let Err(error) = self.expire_all_entries() {
-            tracing::debug!(%error, "have the kernel ask for all names again");
-        }
+impl Caches for Notifier {
+    fn forget_attributes(&self, file: FileId) {
+        note(self.inval_inode(inode(file), -1, 0));
+    }
+
+    fn forget_pages(&self, file: FileId) {
+        note(self.inval_inode(inode(file), 0, 0));
+    }
+
+    fn expire_name(&self, parent: FileId, name: &Name) {
+        // Expiring instead of dropping leaves alone what is in use below the name; the next use asks us.
+        note(self.expire_entry(inode(parent), name.as_os_str()));
+    }
+
+    fn expire_names(&self) {
+        note(self.expire_all_entries());
+    }
+}
+
+fn note(outcome: Result<(), NotifyError>) {
+    match outcome {
+        Ok(()) | Err(NotifyError::Unmounted) => {}
+        // Of an older kernel; what it keeps has a short life then.
+        Err(error @ NotifyError::Unsupported) => tracing::debug!(%error, "tell the kernel what is out of date"),
+        Err(error) => tracing::warn!(%error, "the kernel did not take an invalidation"),
     }
 }

@@ -3,7 +3,7 @@
 use super::Front;
 use crate::files::{FileTable, TableSettings};
 use crate::fs::{Close, FileSystem, FileSystemSettings};
-use crate::notices::{NoticeThreads, Notices, Stale};
+use crate::notices::{Caches, NoticeThreads, Notices, Stale};
 use crate::toy::Toy;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -69,7 +69,8 @@ pub(super) fn mounted_over(
             let _ = unmounter.umount(UmountMode::Force);
         }
     });
-    let notice_threads = notices.start(&session.notifier()).unwrap();
+    let caches: Arc<dyn Caches> = Arc::new(session.notifier());
+    let notice_threads = notices.start(&caches).unwrap();
     Some(Mounted {
         toy,
         fs,
