@@ -7,7 +7,7 @@ use crate::this_host::ThisHost;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 use wayfs_proto::Keeping;
 use wayfs_types::request::{
@@ -24,6 +24,14 @@ pub(crate) struct Toy {
     /// What happens between the next look at a file's attributes and their being told.
     meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     chunks: Mutex<BTreeMap<Digest, Bytes>>,
+    distance: Distance,
+}
+
+/// Whether chunks are on this machine, or come when the test says so.
+#[derive(Default)]
+struct Distance {
+    is_far: Mutex<bool>,
+    changed: Condvar,
 }
 
 #[derive(Default)]
@@ -390,6 +398,12 @@ impl Toy {
         self.change_behind(name, bytes);
     }
 
+    /// From now on whoever wants bytes waits for them, until they come.
+    pub(crate) fn set_far(&self, is_far: bool) {
+        *self.distance.is_far.lock().unwrap() = is_far;
+        self.distance.changed.notify_all();
+    }
+
     /// How many questions there were.
     pub(crate) fn asked(&self) -> u64 {
         self.state().asked
@@ -529,15 +543,21 @@ impl Engine for Toy {
 
 impl Contents for Toy {
     fn chunk(&self, digest: &Digest) -> Result<Option<Bytes>, FsError> {
-        Ok(self.chunks.lock().unwrap().get(digest).cloned())
+        let is_far = *self.distance.is_far.lock().unwrap();
+        Ok(self.chunks.lock().unwrap().get(digest).filter(|_| !is_far).cloned())
     }
 
     fn has(&self, digest: &Digest) -> bool {
-        self.chunks.lock().unwrap().contains_key(digest)
+        !*self.distance.is_far.lock().unwrap() && self.chunks.lock().unwrap().contains_key(digest)
     }
 
-    fn fetch(&self, _wanted: Wanted, _patience: Duration) -> Result<(), FsError> {
-        Err(FsError::Unreachable)
+    fn fetch(&self, _wanted: Wanted, patience: Duration) -> Result<(), FsError> {
+        let is_far = self.distance.is_far.lock().unwrap();
+        if !*is_far {
+            return Err(FsError::Unreachable);
+        }
+        let is_far = self.distance.changed.wait_timeout_while(is_far, patience, |is_far| *is_far).unwrap().0;
+        if *is_far { Err(FsError::Unreachable) } else { Ok(()) }
     }
 
     fn window(&self) -> u64 {

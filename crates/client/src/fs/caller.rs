@@ -14,6 +14,11 @@ impl Interrupt {
     pub(super) fn is_set(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
+
+    #[cfg(test)]
+    pub(super) fn set(&self) {
+        self.0.store(true, Ordering::Release);
+    }
 }
 
 impl From<Arc<AtomicBool>> for Interrupt {

@@ -36,6 +36,10 @@ pub mod saving;
 mod second_walks;
 mod shared_memory;
 mod signals;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
 mod warming;
 mod write_pattern;
 pub mod xattrs;
