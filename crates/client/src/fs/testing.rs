@@ -2,18 +2,18 @@
 //! caches that are told what is out of date.
 
 use super::attributes::Attributes;
+use super::data::WriteRequest;
 use super::names::NewMode;
 use super::opening::NewFile;
 use super::reply::{Delivery, Reply, Respond, RespondWith};
-use super::results::{Absent, Created, Entry, Opened, Written};
+use super::results::{Absent, CachedAttributes, Created, Entry, Opened, OpenedDirectory, Written};
 use super::{
     Abilities, Caller, Credentials, Detail, DirectoryPage, Error, FileSystem, FileSystemSettings, HandleId, Interrupt,
-    Kernel, NotRegistered, PageRequest, Taken, Token,
+    Kernel, LockOwner, NotRegistered, PageRequest, Taken, Token,
 };
 use crate::files::body::BodyFile;
 use crate::files::kernel_way::BackingId;
 use crate::files::{FileTable, TableSettings};
-use crate::fs::data::WriteRequest;
 use crate::notices::{Caches, NoticeThreads, Notices};
 use crate::toy::Toy;
 use bytes::Bytes;
@@ -278,7 +278,7 @@ impl Bench {
 
     /// Closes a handle: flush and release.
     pub(super) fn close(&self, handle: HandleId) {
-        let owner = super::LockOwner::new(handle.number());
+        let owner = LockOwner::new(handle.number());
         self.ask(|fs, caller, reply| fs.flush(caller, handle, owner, reply)).later().unwrap();
         self.ask(|fs, _, reply| fs.release(handle, None, reply)).later().unwrap();
     }
@@ -293,13 +293,13 @@ impl Bench {
 
     pub(super) fn attributes(&self, file: FileId) -> Attributes {
         let owed = self.ask(|fs, caller, reply| fs.attributes_of(caller, file, reply));
-        let cached: super::results::CachedAttributes = owed.later().unwrap();
+        let cached: CachedAttributes = owed.later().unwrap();
         cached.attributes
     }
 
     pub(super) fn open_directory(&self, directory: FileId) -> HandleId {
         let owed = self.ask(|fs, caller, reply| fs.open_directory(caller, directory, reply));
-        let opened: super::results::OpenedDirectory = owed.later().unwrap();
+        let opened: OpenedDirectory = owed.later().unwrap();
         opened.handle
     }
 

@@ -1,7 +1,7 @@
 //! Listings, while the directory changes.
 
-use crate::fs::testing::{Bench, Listed};
-use crate::fs::{Error, HandleId};
+use crate::fs::testing::{Bench, Listed, To};
+use crate::fs::{Detail, DirectoryPage, Error, HandleId, PageRequest};
 use wayfs_types::FileId;
 
 /// A directory is listed by so many entries a time.
@@ -15,6 +15,7 @@ fn rest(bench: &Bench, handle: HandleId, mut offset: u64) -> Vec<Listed> {
         let Some(last) = page.last() else { return all };
         offset = last.next_offset;
         all.extend(page);
+        assert!(all.len() < 100, "it comes to an end");
     }
 }
 
@@ -36,10 +37,8 @@ fn a_directory_is_listed_page_by_page_and_any_offset_can_be_gone_back_to() {
     assert_eq!(names(&rest(&bench, handle, all[3].next_offset)), ["c", "d", "e"]);
     let owed = bench.ask(|fs, _, reply| fs.release_directory(handle, reply));
     assert_eq!(owed.now(), Ok(()));
-    let request = crate::fs::PageRequest { offset: 0, detail: crate::fs::Detail::Names };
-    let gone = bench.ask(|fs, caller, reply| {
-        fs.list::<crate::fs::testing::To<crate::fs::DirectoryPage>>(caller, handle, request, reply)
-    });
+    let request = PageRequest { offset: 0, detail: Detail::Names };
+    let gone = bench.ask(|fs, caller, reply| fs.list::<To<DirectoryPage>>(caller, handle, request, reply));
     assert!(matches!(gone.now(), Err(Error::BadHandle)));
 }
 

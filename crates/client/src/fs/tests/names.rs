@@ -1,5 +1,6 @@
 //! Names: made, found, changed and removed, with files open behind them.
 
+use crate::fs::Error;
 use crate::fs::attributes::FileKind;
 use crate::fs::names::{NewMode, NewNode};
 use crate::fs::opening::NewFile;
@@ -12,12 +13,12 @@ use wayfs_types::{FileId, FsError};
 
 const MODE: NewMode = NewMode { asked: 0o755, umask: 0o022 };
 
-fn rename(bench: &Bench, from: &str, to: &str, target: RenameTarget) -> Result<(), crate::fs::Error> {
+fn rename(bench: &Bench, from: &str, to: &str, target: RenameTarget) -> Result<(), Error> {
     let (from, to) = ((FileId::ROOT, OsStr::new(from)), (FileId::ROOT, OsStr::new(to)));
     bench.ask(|fs, caller, reply| fs.rename(caller, from, to, target, reply)).later()
 }
 
-fn make_directory(bench: &Bench, name: &str) -> Result<Entry, crate::fs::Error> {
+fn make_directory(bench: &Bench, name: &str) -> Result<Entry, Error> {
     bench.ask(|fs, caller, reply| fs.make_directory(caller, FileId::ROOT, OsStr::new(name), MODE, reply)).later()
 }
 

@@ -1,9 +1,11 @@
 //! Replies: each is given once, and a lost one is a refusal.
 
+use crate::fs::names::NewMode;
+use crate::fs::opening::NewFile;
 use crate::fs::reply::{Delivery, Reply, Respond, RespondWith};
 use crate::fs::results::{Created, Opened, OpenedDirectory};
 use crate::fs::testing::{Bench, To};
-use crate::fs::{Error, FileSystem};
+use crate::fs::{Caller, Error, FileSystem};
 use std::ffi::OsStr;
 use std::sync::Arc;
 use wayfs_types::{FileId, FsError};
@@ -43,12 +45,12 @@ impl<T> RespondWith<T> for Nobody {
 fn what_was_opened_for_somebody_who_went_away_is_closed_again() {
     let bench = Bench::new();
     let file = bench.file("a", b"x");
-    let asks: [fn(&Arc<FileSystem>, &crate::fs::Caller, FileId, Reply<Nobody>); 3] = [
+    let asks: [fn(&Arc<FileSystem>, &Caller, FileId, Reply<Nobody>); 3] = [
         |fs, caller, file, reply| fs.open(caller, file, libc::O_RDWR, false, reply),
         |fs, caller, _, reply| fs.open_directory(caller, FileId::ROOT, reply),
         |fs, caller, _, reply| {
-            let mode = crate::fs::names::NewMode { asked: 0o644, umask: 0 };
-            let new = crate::fs::opening::NewFile { flags: libc::O_RDWR, mode };
+            let mode = NewMode { asked: 0o644, umask: 0 };
+            let new = NewFile { flags: libc::O_RDWR, mode };
             fs.create(caller, FileId::ROOT, OsStr::new("b"), new, reply);
         },
     ];

@@ -1,6 +1,7 @@
 //! Reads that wait for bytes from afar, and signals meanwhile.
 
-use crate::fs::testing::{Bench, noise};
+use crate::fs::HandleId;
+use crate::fs::testing::{Bench, Found, noise};
 use bytes::Bytes;
 use std::ffi::OsStr;
 use wayfs_types::{FileId, FsError, Kind};
@@ -8,7 +9,7 @@ use wayfs_types::{FileId, FsError, Kind};
 const LEN: usize = 300_000;
 
 /// A file of another machine, whose bytes are not here, open to be read.
-fn far_away(bench: &Bench) -> crate::fs::HandleId {
+fn far_away(bench: &Bench) -> HandleId {
     bench.toy.make_behind("a", Kind::File);
     let file = bench.toy.change_behind("a", &noise(LEN));
     bench.toy.set_far(true);
@@ -23,7 +24,7 @@ fn a_read_of_bytes_from_afar_is_answered_when_they_came() {
     assert!(waiting.waits());
     let name = OsStr::new("b");
     let other = bench.ask(|fs, caller, reply| fs.lookup(caller, FileId::ROOT, name, reply));
-    assert!(matches!(other.now(), Ok(crate::fs::testing::Found::Absent(_))), "nobody else waits for it");
+    assert!(matches!(other.now(), Ok(Found::Absent(_))), "nobody else waits for it");
     bench.toy.set_far(false);
     assert_eq!(waiting.later().unwrap(), noise(LEN)[1000..6000]);
     assert_eq!(bench.fs.pending.count(), 0);
