@@ -319,8 +319,15 @@ impl DirectoryPage {
             };
             let (kind, name) = (file_kind(&inode.kind), name.as_os_str());
             if take(&DirectoryEntry { file: *file, kind, next_offset, name, entry }) == Taken::Full {
-                return;
+                return self.not_taken(entry);
             }
+        }
+    }
+
+    /// An entry that found no room is no lookup of the file.
+    fn not_taken(&self, entry: Option<Entry>) {
+        if let Some(entry) = entry {
+            self.fs.notices.numbers.forgotten(entry.file, 1);
         }
     }
 

@@ -2,8 +2,11 @@
 
 use crate::files::kernel_way::KernelWay;
 use crate::fs::data::WriteRequest;
-use crate::fs::results::{CachedAttributes, OpenedDirectory, Written};
+use crate::fs::names::NewMode;
+use crate::fs::opening::NewFile;
+use crate::fs::results::{CachedAttributes, Created, Entry, ListingCache, OpenedDirectory, Written};
 use crate::fs::testing::{Bench, Told};
+use std::ffi::OsStr;
 use std::time::Duration;
 use wayfs_types::FileId;
 
@@ -65,7 +68,29 @@ fn a_listing_may_be_cached_only_while_somebody_would_tell_of_changes() {
         let opened: OpenedDirectory = owed.later().unwrap();
         opened.listing
     };
-    assert_eq!(open(&bench), crate::fs::results::ListingCache::Kept);
+    assert_eq!(open(&bench), ListingCache::Kept);
     bench.toy.set_offline(true);
-    assert_eq!(open(&bench), crate::fs::results::ListingCache::None);
+    assert_eq!(open(&bench), ListingCache::None);
+}
+
+#[test]
+fn a_file_that_was_made_without_a_name_is_forgotten_with_its_last_lookup() {
+    let bench = Bench::new();
+    let numbers = &bench.notices.numbers;
+    let mode = NewMode { asked: 0o644, umask: 0 };
+    let new = NewFile { flags: libc::O_RDWR, mode };
+    let created: Created =
+        bench.ask(|fs, caller, reply| fs.create_nameless(caller, FileId::ROOT, new, reply)).later().unwrap();
+    let (first, name) = (created.entry.file, OsStr::new("a"));
+    let linked: Entry =
+        bench.ask(|fs, caller, reply| fs.link(caller, first, FileId::ROOT, name, reply)).later().unwrap();
+    let second = bench.toy.find("a");
+    assert_eq!((linked.file, numbers.real(first)), (first, second));
+    let directory = bench.open_directory(FileId::ROOT);
+    // The last entry of a page finds no room, so the kernel never hears of it.
+    assert_eq!(bench.page(directory, 0, 2).len(), 2);
+    assert_eq!(bench.page(directory, 2, 1).len(), 1);
+    // By the creation, the link and the listing.
+    bench.fs.forget(first, 3);
+    assert_eq!((numbers.real(first), numbers.shown(second)), (first, second), "nothing is left of it");
 }
