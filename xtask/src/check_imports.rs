@@ -1,6 +1,7 @@
-//! `check-imports`: crates import lower floors only, and floors 0 and 1, `proto` and `transfer` know no input or output.
+//! `check-imports`: crates import lower floors only, and floors 0 and 1, `proto` and `transfer` know no input or output. Some folders
+//! inside a crate know nothing of others.
 //!
-//! The manifests are the truth: what a manifest does not list cannot be imported.
+//! The manifests are the truth: what a manifest does not list cannot be imported. Inside a crate it is what the sources name.
 
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
@@ -65,6 +66,18 @@ const PURE_LIBRARIES: &[&str] = &[
     "tracing",
 ];
 
+/// Folders inside a crate that know nothing of a part of it, by what their files must not name.
+const APART: &[Apart] = &[
+    Apart { folder: "crates/client/src/fs", unknown: &["wayfs_fuse", "crate::fuse"] },
+    Apart { folder: "crates/client/src/files", unknown: &["wayfs_fuse", "crate::fuse", "crate::fs"] },
+];
+
+/// A folder, and what must not be named there.
+struct Apart {
+    folder: &'static str,
+    unknown: &'static [&'static str],
+}
+
 /// Checks every crate of the workspace.
 pub(crate) fn main() -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("find the workspace")?;
@@ -75,13 +88,20 @@ pub(crate) fn main() -> Result<()> {
         problems.extend(check(&text).with_context(|| format!("check {}", manifest.display()))?);
         count += 1;
     }
+    for apart in APART {
+        for file in sources(&root.join(apart.folder))? {
+            let text = std::fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
+            let named = named(&text, apart.unknown);
+            problems.extend(named.map(|(line, word)| format!("{}:{line} names {word}", file.display())));
+        }
+    }
     for problem in &problems {
         eprintln!("{problem}");
     }
     if !problems.is_empty() {
         bail!("{} imports break the table of floors in ARCHITECTURE.md", problems.len());
     }
-    println!("{count} crates keep to their floors");
+    println!("{count} crates keep to their floors, {} folders to theirs", APART.len());
     Ok(())
 }
 
@@ -91,6 +111,36 @@ fn manifests(crates: &Path) -> Result<Vec<PathBuf>> {
         listing.flatten().map(|entry| entry.path().join("Cargo.toml")).filter(|path| path.exists()).collect();
     manifests.sort();
     Ok(manifests)
+}
+
+/// All files of a folder that are compiled, in order.
+fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
+    let listing = std::fs::read_dir(folder).with_context(|| format!("list {}", folder.display()))?;
+    let mut paths: Vec<PathBuf> = listing.flatten().map(|entry| entry.path()).collect();
+    paths.sort();
+    let mut files = Vec::new();
+    for path in paths {
+        if path.is_dir() {
+            files.extend(sources(&path)?);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    Ok(files)
+}
+
+/// Lines of a source, counted from one, that name something by one of these paths. Comments may.
+fn named<'a>(text: &'a str, unknown: &'a [&str]) -> impl Iterator<Item = (usize, &'a str)> {
+    let code = text.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"));
+    code.flat_map(move |(number, line)| {
+        unknown.iter().filter(move |word| names(line, word)).map(move |word| (number + 1, *word))
+    })
+}
+
+/// Whether a line names a path, and not one that only begins like it.
+fn names(line: &str, path: &str) -> bool {
+    let is_end = |rest: &str| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_');
+    line.match_indices(path).any(|(at, _)| is_end(&line[at + path.len()..]))
 }
 
 /// What is wrong with a manifest, one sentence each.
@@ -152,6 +202,14 @@ mod tests {
     #[test]
     fn a_crate_without_a_floor_is_a_problem() {
         assert_eq!(problems("wayfs-new", "").len(), 1);
+    }
+
+    #[test]
+    fn what_a_folder_must_not_know_is_found_in_code_and_not_in_comments() {
+        let text =
+            "// use wayfs_fuse::Errno;\nuse wayfs_fuse::Errno;\nuse wayfs_fuse_of_another;\n    crate::fuse::errno(x)";
+        let found: Vec<_> = named(text, &["wayfs_fuse", "crate::fuse"]).collect();
+        assert_eq!(found, [(2, "wayfs_fuse"), (4, "crate::fuse")]);
     }
 
     #[test]
