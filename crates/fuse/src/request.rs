@@ -15,17 +15,20 @@ pub struct Request {
 }
 
 impl Request {
-    /// Checks that the message decodes, so that [`Request::operation`] cannot fail.
-    pub(crate) fn new(header: Header, message: Message, interrupt: InterruptFlag) -> Result<Self, DecodeError> {
-        decode::decode(&header, message.bytes())?;
-        Ok(Self { header, message, interrupt })
+    /// A request that goes to nobody before [`Request::decode`] succeeded.
+    pub(crate) fn new(header: Header, message: Message, interrupt: InterruptFlag) -> Self {
+        Self { header, message, interrupt }
     }
 
-    /// What is asked. Borrows names and data from this request; decoding again costs some nanoseconds.
+    /// What is asked. Once it succeeded [`Request::operation`] cannot fail.
+    pub(crate) fn decode(&self) -> Result<Operation<'_>, DecodeError> {
+        decode::decode(&self.header, self.message.bytes())
+    }
+
+    /// What is asked, decoded again: [`crate::Handler::answer`] has it. Borrows names and data from this request.
     #[must_use]
     pub fn operation(&self) -> Operation<'_> {
-        decode::decode(&self.header, self.message.bytes())
-            .expect("the same bytes were decoded when the request was made")
+        self.decode().expect("the same bytes were decoded when the request was read")
     }
 
     /// The identity of this request, as in [`crate::Handler::interrupted`].

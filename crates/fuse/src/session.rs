@@ -340,12 +340,15 @@ impl Reader {
 
     fn request(&self, header: Header, message: Message) {
         let flag = self.interrupts.register(header.unique);
-        match Request::new(header, message, flag) {
-            Ok(request) => {
+        let request = Request::new(header, message, flag);
+        match request.decode() {
+            Ok(operation) => {
                 let device = Arc::clone(&self.device);
                 let interrupts = Arc::clone(&self.interrupts);
-                let reply = Reply::new(device, interrupts, &header, &request.operation());
-                self.handler.handle(request, reply);
+                let reply = Reply::new(device, interrupts, &header, &operation);
+                if let Some(reply) = self.handler.answer(&request, operation, reply) {
+                    self.handler.handle(request, reply);
+                }
             }
             Err(error) => {
                 warn!(%error, opcode = header.opcode, "request that does not decode");

@@ -27,13 +27,16 @@ impl Handler for Front {
         self.0.begin(abilities(granted), Arc::new(notifier.clone()));
     }
 
-    fn handle(&self, request: Request, reply: Reply) {
-        let Ok(inode) = file_id(request.inode()) else { return refuse(reply, Errno::STALE) };
-        let (file, caller) = (self.0.known_as(inode), self.0.caller(credentials(&request)));
-        let operation = request.operation();
+    fn answer(&self, request: &Request, operation: Operation<'_>, reply: Reply) -> Option<Reply> {
+        let Ok(inode) = file_id(request.inode()) else {
+            refuse(reply, Errno::STALE);
+            return None;
+        };
+        let (file, caller) = (self.0.known_as(inode), self.0.caller(credentials(request)));
         if let Some(reply) = self.rehearse(&operation, &caller, file, reply) {
             self.carry_out(operation, &caller, file, reply);
         }
+        None
     }
 
     fn forget(&self, inode: Inode, lookups: u64) {
