@@ -36,6 +36,12 @@ pub(crate) fn of_mount(volume: &Volume, fs: &FileSystem, name: &str) -> String {
     text.gauge("wayfs_open_dirty_oldest_seconds", "Age of the oldest of them.", &label, oldest);
     text.gauge("wayfs_open_handles", "Handles that programs have open.", &label, fs.open_handles() as f64);
     text.gauge("wayfs_body_bytes", "Bytes of files kept whole for passthrough.", &label, fs.files().idle_len() as f64);
+    text.counter(
+        "wayfs_operations_unanswered",
+        "Operations that ended without an answer, and were refused for that: too much was waiting, or a bug.",
+        &label,
+        fs.unanswered(),
+    );
     let illegal = crate::files::illegal_count();
     text.counter(
         "wayfs_open_illegal_steps",
