@@ -2,8 +2,9 @@
 
 use super::Error;
 use super::acl;
+use super::asking::refusal;
 use super::caller::Caller;
-use super::core::{FileSystem, refusal};
+use super::core::FileSystem;
 use super::ids::HandleId;
 use super::names::set_lists;
 use super::opening::without_set_id;

@@ -3,14 +3,15 @@
 use super::attributes::{Attributes, attributes};
 use super::caller::{Caller, Credentials};
 use super::handles::Handles;
+use super::held_locks::HeldLocks;
 use super::identity::Identities;
 use super::in_step::Shown;
 use super::kernel::{Abilities, Kernel};
-use super::locks::HeldLocks;
-use super::pending::{EndedBy, Pending, ReplySlot};
+use super::pending::Pending;
 use super::reply::{Reply, Respond, Unanswered};
 use super::results::Entry;
 use super::second_walks::SecondWalks;
+use super::settings::FileSystemSettings;
 use super::shared_memory::SharedMemory;
 use crate::engine::Engine;
 use crate::files::{FileTable, WaitPolicy};
@@ -21,64 +22,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use wayfs_proto::Keeping;
-use wayfs_types::request::{Answer, Change, Level, Outcome, Removed, Request as Ask};
-use wayfs_types::{FileId, FsError, Inode, Kind};
-
-/// When `close` returns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Close {
-    /// When the change is in the log; it becomes durable and safe in the background.
-    #[default]
-    Asynchronous,
-    /// When a station has it.
-    Safe,
-}
-
-/// Settings of the mount.
-#[derive(Debug, Clone)]
-pub struct FileSystemSettings {
-    /// When `close` returns.
-    pub close: Close,
-    /// Longest wait of an operation on names and attributes. Default 10 s.
-    pub metadata_timeout: Duration,
-    /// Longest silence that a read bears while it waits for bytes from afar: as long as they come it goes on, for at most an
-    /// hour by the default. Default 30 s.
-    pub read_timeout: Duration,
-    /// Longest wait of `fsync` (and of a safe `close`) for the station. Default 10 s.
-    pub safe_timeout: Duration,
-    /// How long the kernel may believe names and attributes; they are broken by notifications. Default 1 h.
-    pub ttl: Duration,
-    /// An open file that is written to without a pause of a second is committed when its writes are this old. Default 5 s: what a
-    /// power cut can take of it, and after how long others see it.
-    pub dirty_age: Duration,
-    /// Free space that writes leave on the cache disk, in bytes. Default 192 MiB, half as much again as what the chunk store
-    /// leaves; less on small disks, where that leaves less.
-    pub free_min: u64,
-    /// Room on the cache disk beyond `free_min` without which no file is written past the daemon, in bytes: such
-    /// writes end only where the disk does. Default 4 GiB; less risks that a disk runs full under other files.
-    pub passthrough_room: u64,
-    /// How owners, groups and modes are shown. Default: as the volume has them.
-    pub identities: Identities,
-    /// Users and groups of this machine, to whom the names that the volume keeps are mapped. Default `None`: by number only.
-    pub people: Option<super::People>,
-}
-
-impl Default for FileSystemSettings {
-    fn default() -> Self {
-        Self {
-            close: Close::default(),
-            metadata_timeout: Duration::from_secs(10),
-            read_timeout: Duration::from_secs(30),
-            safe_timeout: Duration::from_secs(10),
-            ttl: Duration::from_secs(3600),
-            dirty_age: Duration::from_secs(5),
-            free_min: 192 << 20,
-            passthrough_room: 4 << 30,
-            identities: Identities::default(),
-            people: None,
-        }
-    }
-}
+use wayfs_types::request::Level;
+use wayfs_types::{FileId, Inode, Kind};
 
 /// The file system of one mount: what all its operations share.
 pub struct FileSystem {
@@ -281,129 +226,6 @@ impl FileSystem {
         Caller::new(credentials, &*self.engine)
     }
 
-    /// Asks the engine and hands the outcome on, here or later.
-    pub(super) fn ask<R: Respond>(
-        self: &Arc<Self>,
-        caller: &Caller,
-        ask: Ask,
-        reply: Reply<R>,
-        then: impl FnOnce(&Arc<Self>, Reply<R>, Outcome) + Send + 'static,
-    ) -> Answered {
-        self.ask_within(caller, ask, self.settings.metadata_timeout, reply, then)
-    }
-
-    /// As [`FileSystem::ask`], with a bound of its own.
-    pub(super) fn ask_within<R: Respond>(
-        self: &Arc<Self>,
-        caller: &Caller,
-        ask: Ask,
-        timeout: Duration,
-        reply: Reply<R>,
-        then: impl FnOnce(&Arc<Self>, Reply<R>, Outcome) + Send + 'static,
-    ) -> Answered {
-        let answered = Arc::new(AtomicBool::new(false));
-        let (fs, was_answered, token) = (Arc::clone(self), Arc::clone(&answered), caller.token);
-        let ended_by = if matches!(ask, Ask::Lock(_)) { EndedBy::AnySignal } else { EndedBy::WishToEnd };
-        let callback = Box::new(move |outcome| {
-            // The order matters: whoever registers the wait after this looks at the flag.
-            was_answered.store(true, Ordering::SeqCst);
-            fs.pending.done(token);
-            then(&fs, reply, outcome);
-        });
-        let Some(id) = self.engine.submit(ask, timeout, callback) else { return Answered::Here };
-        self.pending.wait_for_engine((token, caller.pid), id, ended_by);
-        if answered.load(Ordering::SeqCst) {
-            self.pending.done(token);
-        } else if caller.interrupt.is_set() {
-            self.signalled(token);
-        }
-        Answered::Elsewhere
-    }
-
-    /// Makes a change; `then` gets the file it was about.
-    pub(super) fn change<R: Respond>(
-        self: &Arc<Self>,
-        caller: &Caller,
-        change: Change,
-        reply: Reply<R>,
-        then: impl FnOnce(&Arc<Self>, Reply<R>, Changed) + Send + 'static,
-    ) {
-        let ask = Ask::Change { user: self.user(caller), change };
-        self.ask(caller, ask, reply, move |fs, reply, outcome| match outcome {
-            Ok(Answer::Changed { file, inode, removed, .. }) => then(fs, reply, Changed { file, inode, removed }),
-            other => reply.refuse(refusal(other)),
-        });
-    }
-
-    /// Hands on a file's inode, and the id under which it is kept (another than asked for, if the file was
-    /// merged with its twin): at once if what is known here may be trusted, else when the parent answered.
-    ///
-    /// Of a removed file that is the inode that it had last. What the engine keeps is a marker without contents, and a
-    /// program that found the name just before another file was renamed over it must not read an empty file.
-    pub(crate) fn with_inode<R: Respond>(
-        self: &Arc<Self>,
-        caller: &Caller,
-        file: FileId,
-        reply: Reply<R>,
-        then: impl FnOnce(&Arc<Self>, Reply<R>, FileId, &Inode) + Send + 'static,
-    ) {
-        if let Some(removed) = self.files.find(file).and_then(|open| open.removed_inode()) {
-            return then(self, reply, file, &removed);
-        }
-        let thread = caller.pid;
-        self.ask(caller, Ask::Attributes { file }, reply, move |fs, reply, outcome| match outcome {
-            Ok(Answer::File(file, inode)) if inode.is_removed() && !inode.is_directory() => {
-                fs.with_removed(thread, reply, file, then);
-            }
-            Err(FsError::NotFound) => fs.with_removed(thread, reply, file, then),
-            Ok(Answer::File(file, inode)) => then(fs, reply, file, &inode),
-            other => reply.refuse(refusal(other)),
-        });
-    }
-
-    /// Hands on a removed file's inode as it was last.
-    pub(super) fn with_removed<R: Respond>(
-        self: &Arc<Self>,
-        thread: u32,
-        reply: Reply<R>,
-        file: FileId,
-        then: impl FnOnce(&Arc<Self>, Reply<R>, FileId, &Inode) + Send + 'static,
-    ) {
-        match self.files.last_seen(file).or_else(|| self.second_walks.shown(thread, file)) {
-            Some(last) => then(self, reply, file, &last),
-            None => {
-                // The kernel walks the path again, asking for each name.
-                self.second_walks.begin(thread);
-                reply.refuse(FsError::Stale);
-            }
-        }
-    }
-
-    /// Runs work that may wait on a worker; a signal that asks the caller to end answers it at once.
-    pub(super) fn on_worker<R: Respond>(
-        self: &Arc<Self>,
-        workers: &Workers,
-        caller: &Caller,
-        reply: Reply<R>,
-        work: impl FnOnce(&Arc<Self>, &ReplySlot<R>) + Send + 'static,
-    ) {
-        let slot = ReplySlot::new(reply);
-        let (fs, token, waiting) = (Arc::clone(self), caller.token, Arc::clone(&slot));
-        self.pending.wait_for_worker((token, caller.pid), &slot);
-        let queued = workers.run(move || {
-            work(&fs, &waiting);
-            fs.pending.worker_done(token);
-        });
-        if queued.is_err() {
-            self.pending.done(token);
-            if let Some(reply) = slot.take() {
-                reply.refuse(FsError::TimedOut);
-            }
-        } else if caller.interrupt.is_set() {
-            self.signalled(token);
-        }
-    }
-
     /// A file as the kernel wants it. The engine told the inode when it had changed `since` times, or later.
     ///
     /// The kernel keeps the answer, and nobody tells it of what is committed here: it wrote that itself. So it must
@@ -506,35 +328,5 @@ impl FileSystem {
     /// For a read that may wait.
     pub(super) fn read_patience(&self) -> WaitPolicy {
         WaitPolicy::Silence(self.settings.read_timeout)
-    }
-}
-
-/// Who knows the answer to a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Answered {
-    /// This machine: it is given already.
-    Here,
-    /// The station is asked.
-    Elsewhere,
-}
-
-/// What a change did.
-pub(super) struct Changed {
-    /// The file it was about.
-    pub(super) file: FileId,
-    /// Its inode afterwards.
-    pub(super) inode: Arc<Inode>,
-    /// A file that lost its last name.
-    pub(super) removed: Option<Removed>,
-}
-
-/// What is refused; an answer of a wrong kind is our own fault and becomes `EIO`.
-pub(super) fn refusal(outcome: Outcome) -> FsError {
-    match outcome {
-        Err(error) => error,
-        Ok(answer) => {
-            tracing::error!(?answer, "the replica answered something else than was asked");
-            FsError::Io
-        }
     }
 }

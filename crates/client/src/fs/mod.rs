@@ -8,16 +8,20 @@
 //! [`crate::notices`].
 
 mod acl;
+mod asking;
 pub mod attribute_changes;
 pub mod attributes;
 mod caller;
 mod cold;
+mod committing;
 pub(crate) mod copying;
 pub mod core;
 pub mod data;
+mod directory_page;
 mod error;
 mod following;
 pub mod handles;
+mod held_locks;
 pub mod identity;
 mod ids;
 mod in_step;
@@ -34,8 +38,10 @@ pub mod reply;
 pub mod results;
 pub mod saving;
 mod second_walks;
+mod settings;
 mod shared_memory;
 mod signals;
+mod syncing;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
@@ -45,11 +51,12 @@ mod write_pattern;
 pub mod xattrs;
 
 pub use caller::{Caller, Credentials, Interrupt};
-pub use core::{Close, FileSystem, FileSystemSettings};
+pub use core::FileSystem;
+pub use directory_page::{Detail, DirectoryEntry, DirectoryPage, PageRequest, Taken};
 pub use error::Error;
 pub use identity::{Identities, Numbers};
 pub use ids::{HandleId, LockOwner, Token};
 pub use kernel::{Abilities, Kernel, NotRegistered};
-pub use listing::{Detail, DirectoryEntry, DirectoryPage, PageRequest, Taken};
 pub use locks::{ConflictingLock, LockScope, LockTest, LockWait, LockWish, Unlock};
 pub use people::People;
+pub use settings::{Close, FileSystemSettings};

@@ -2,9 +2,10 @@
 
 use super::Error;
 use super::acl::{self, Acl};
+use super::asking::{Answered, Changed, refusal};
 use super::attributes::FileKind;
 use super::caller::Caller;
-use super::core::{Answered, Changed, FileSystem, refusal};
+use super::core::FileSystem;
 use super::reply::{Reply, Respond, RespondWith};
 use super::results::{Absent, Entry, LinkTarget};
 use crate::numbers::is_first;

@@ -1,7 +1,8 @@
 //! Opening and making files.
 
+use super::asking::{Answered, refusal};
 use super::caller::Caller;
-use super::core::{Answered, FileSystem, refusal};
+use super::core::FileSystem;
 use super::handles::{Handle, OpenHandle};
 use super::ids::HandleId;
 use super::in_step::Shown;

@@ -1,22 +1,21 @@
-//! Flush, release, fsync: when what was written becomes a record, durable, safe.
+//! Flush and release: when what was written becomes a record.
 //!
-//! * `close` (flush): the change is in the log when it returns; durable within the next group
-//!   commit; with [`Close::Safe`] it waits for the station.
-//! * `fsync`: durable on this machine, and safe at the station if one is connected and answers
-//!   within the bound; without one, durable here is what it promises.
+//! The change is in the log when a `close` (flush) returns, and durable within the next group commit; with [`Close::Safe`] it waits
+//! for the station ([`super::syncing`]).
 
 use super::Error;
 use super::caller::Caller;
-use super::core::{Close, FileSystem};
+use super::core::FileSystem;
 use super::handles::OpenHandle;
 use super::ids::{HandleId, LockOwner};
 use super::locks::GoneLocks;
-use super::pending::ReplySlot;
 use super::reply::{Reply, Respond, RespondWith};
+use super::settings::Close;
+use super::syncing::Strictness;
 use crate::files::commit::Committed;
 use crate::files::{Access, EarlyClose, OpenFile, OperationError, WaitPolicy};
 use std::sync::Arc;
-use wayfs_types::request::{Answer, Level, Request as Ask};
+use wayfs_types::request::{Answer, Request as Ask};
 use wayfs_types::{FileId, FsError, Name, RecordId};
 
 /// Dirty bytes that are cut and hashed on the thread that reads requests: 0.1 ms.
@@ -187,14 +186,18 @@ impl FileSystem {
     }
 
     /// The kernel forgets pages that commits made those of another version.
-    fn tell_of_wrong_pages(&self) {
+    pub(super) fn tell_of_wrong_pages(&self) {
         while let Some(file) = self.files.poll_wrong_pages() {
             self.forget_pages(file);
         }
     }
 
     /// Commits and tells the kernel if another's version won.
-    fn commit(&self, open: &OpenHandle, wait_policy: WaitPolicy) -> Result<Option<RecordId>, OperationError> {
+    pub(super) fn commit(
+        &self,
+        open: &OpenHandle,
+        wait_policy: WaitPolicy,
+    ) -> Result<Option<RecordId>, OperationError> {
         self.commit_file(&open.file, wait_policy)
     }
 
@@ -261,53 +264,8 @@ impl FileSystem {
         }
     }
 
-    pub(crate) fn fsync<R: RespondWith<()>>(
-        self: &Arc<Self>,
-        caller: &Caller,
-        handle: Option<HandleId>,
-        file: FileId,
-        reply: Reply<R>,
-    ) {
-        let open = handle.and_then(|handle| self.handles.file(handle));
-        if handle.is_some() && open.is_none() {
-            return reply.refuse(Error::BadHandle);
-        }
-        if handle.is_some_and(|handle| self.has_lost_lock(file, handle)) {
-            return reply.refuse(FsError::Io);
-        }
-        let asker = caller.clone();
-        self.on_worker(&self.savers, caller, reply, move |fs, slot| {
-            let outcome = match &open {
-                Some(open) => fs.commit_synced(open),
-                None => fs.commit_closing().map(|()| None),
-            };
-            match outcome {
-                Ok(record) => {
-                    let wants = if fs.engine.is_exclusive(file) { Wants::Order } else { Wants::Safety };
-                    fs.make_durable(&asker, record.or_else(|| fs.own_record(file)), wants, slot);
-                }
-                Err(slow) => {
-                    if let Some(reply) = slot.take() {
-                        reply.refuse(slow.into_error());
-                    }
-                }
-            }
-        });
-    }
-
-    /// Commits what a sync of one of its handles asks for. A handle that cannot write answers for what was closed.
-    fn commit_synced(&self, open: &OpenHandle) -> Result<Option<RecordId>, OperationError> {
-        if open.access == Access::Read && !self.files.is_closing(open.file.id()) {
-            return Ok(None);
-        }
-        open.file.notice_mapped_writes();
-        let committed = self.commit(open, WaitPolicy::Silence(self.settings.read_timeout))?;
-        open.file.note_sync();
-        Ok(committed)
-    }
-
     /// Commits everything that was closed early.
-    fn commit_closing(&self) -> Result<(), OperationError> {
+    pub(super) fn commit_closing(&self) -> Result<(), OperationError> {
         for file in self.files.closing() {
             let Some(open) = self.files.find(file) else { continue };
             self.commit_file(&open, WaitPolicy::Silence(self.settings.read_timeout))?;
@@ -334,7 +292,7 @@ impl FileSystem {
     }
 
     /// Commits a file that was closed early, in the background.
-    fn commit_closed(&self, file: FileId) {
+    pub(super) fn commit_closed(&self, file: FileId) {
         let Some(open) = self.files.find(file) else { return };
         if let Err(slow) = self.commit_file(&open, WaitPolicy::Silence(self.settings.read_timeout)) {
             tracing::warn!(%file, error = %slow, "commit of a closed file: will be tried again");
@@ -395,126 +353,6 @@ impl FileSystem {
         self.commit_file(&open, WaitPolicy::Silence(self.settings.read_timeout))?;
         Ok(())
     }
-
-    /// The newest record of ours that made the file what it is.
-    fn own_record(&self, file: FileId) -> Option<RecordId> {
-        let inode = self.engine.inode(file)?;
-        let own = self.engine.origin();
-        [inode.version, inode.attr_version, file.maker()].into_iter().filter(|record| record.origin() == own).max()
-    }
-
-    /// Syncs this machine, and waits for the station as far as there is one.
-    fn make_durable<R: RespondWith<()>>(
-        self: &Arc<Self>,
-        caller: &Caller,
-        record: Option<RecordId>,
-        wants: Wants,
-        slot: &ReplySlot<R>,
-    ) {
-        // Asked before our own disk is waited for: so both sync at once. The answer is waited for below.
-        if let Some(record) = record.filter(|_| self.engine.is_connected()) {
-            let wait = Ask::Wait { record: Some(record), until: Level::Safe };
-            self.engine.submit(wait, self.settings.safe_timeout, Box::new(|_| ()));
-        }
-        let synced = self.engine.sync(self.settings.safe_timeout);
-        let Some(reply) = slot.take() else { return };
-        if let Err(error) = synced {
-            tracing::error!(%error, "sync");
-            return reply.refuse(match error {
-                wayfs_types::StorageError::NoSpace => FsError::NoSpace,
-                _ => FsError::Io,
-            });
-        }
-        match record {
-            Some(record) if wants == Wants::Order => self.wait_ordered(caller, record, reply),
-            Some(record) if self.engine.is_connected() => self.wait_safe(caller, record, Strictness::BestEffort, reply),
-            Some(_) | None => reply.give(()),
-        }
-    }
-
-    fn wait_safe<R: RespondWith<()>>(
-        self: &Arc<Self>,
-        caller: &Caller,
-        record: RecordId,
-        strictness: Strictness,
-        reply: Reply<R>,
-    ) {
-        let wait = Ask::Wait { record: Some(record), until: Level::Safe };
-        self.ask_within(caller, wait, self.settings.safe_timeout, reply, move |_, reply, outcome| match outcome {
-            Ok(_) => reply.give(()),
-            Err(FsError::Unreachable | FsError::TimedOut) if strictness == Strictness::BestEffort => reply.give(()),
-            Err(error) => reply.refuse(error),
-        });
-    }
-
-    /// Waits until the home has ordered what was written: in an exclusive directory others count on it.
-    pub(super) fn wait_ordered<R: RespondWith<()>>(
-        self: &Arc<Self>,
-        caller: &Caller,
-        record: RecordId,
-        reply: Reply<R>,
-    ) {
-        let wait = Ask::Wait { record: Some(record), until: Level::Visible };
-        self.ask_within(caller, wait, self.settings.safe_timeout, reply, |_, reply, outcome| match outcome {
-            Ok(_) => reply.give(()),
-            Err(error) => reply.refuse(error),
-        });
-    }
-
-    /// `syncfs`: everything that is written.
-    pub(crate) fn sync_all<R: RespondWith<()>>(self: &Arc<Self>, caller: &Caller, reply: Reply<R>) {
-        let asker = caller.clone();
-        self.on_worker(&self.savers, caller, reply, move |fs, slot| {
-            let failed = fs.commit_all();
-            if let Some((_, error)) = failed.first() {
-                if let Some(reply) = slot.take() {
-                    reply.refuse(*error);
-                }
-                return;
-            }
-            fs.make_durable(&asker, None, Wants::Safety, slot);
-        });
-    }
-
-    fn watch_mappings(&self) {
-        for file in self.files.watch_mappings() {
-            self.forget_pages(file);
-        }
-    }
-
-    /// Commits every file that is dirty; returns what could not be.
-    pub fn commit_all(&self) -> Vec<(FileId, FsError)> {
-        self.watch_mappings();
-        let failed = self.files.commit_older(std::time::Duration::ZERO, self.settings.read_timeout);
-        self.tell_of_wrong_pages();
-        failed
-    }
-
-    /// Commits some of them again; returns what could not be.
-    pub fn commit_these(&self, files: &[FileId]) -> Vec<(FileId, FsError)> {
-        let mut failed = Vec::new();
-        for file in files {
-            // One that is not here any more was committed meanwhile, or nobody wants it.
-            if let Some(open) = self.files.find(*file)
-                && let Err(slow) = self.commit_file(&open, WaitPolicy::Silence(self.settings.read_timeout))
-            {
-                failed.push((*file, slow.into_error()));
-            }
-        }
-        failed
-    }
-
-    /// Commits files whose writes are old; called once a second or so.
-    pub fn commit_aged(self: &Arc<Self>) {
-        self.watch_mappings();
-        self.follow_all();
-        self.notices.end_late();
-        let failed = self.files.commit_older(self.settings.dirty_age, self.settings.read_timeout);
-        self.tell_of_wrong_pages();
-        for (file, error) in failed {
-            tracing::warn!(%file, %error, "commit of an open file: will be tried again");
-        }
-    }
 }
 
 /// What cannot be committed before a lock is let go stays here and is tried again.
@@ -522,20 +360,4 @@ fn note_unsettled(file: FileId, outcome: &Result<Option<RecordId>, OperationErro
     if let Err(slow) = outcome {
         tracing::warn!(%file, error = %slow, "a lock is let go before what was written under it could be committed");
     }
-}
-
-/// What a sync of a file waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wants {
-    /// That it is durable here, and at the station as far as there is one.
-    Safety,
-    /// That the home has ordered it.
-    Order,
-}
-
-/// Whether being durable here is enough when the station does not answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Strictness {
-    Strict,
-    BestEffort,
 }

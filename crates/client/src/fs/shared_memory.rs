@@ -9,8 +9,9 @@
 //! log nor the database until its programs have closed them: SQLite's last close copies what the memory says from the log into the database,
 //! with no more than a lock on the database, and removes the log with all that the other machine wrote.
 
+use super::asking::refusal;
 use super::caller::Caller;
-use super::core::{FileSystem, refusal};
+use super::core::FileSystem;
 use super::ids::HandleId;
 use super::locks::Place as Asked;
 use super::reply::{Reply, Respond};

@@ -3,8 +3,9 @@
 
 use super::Error;
 use super::acl::{self, Acl, is_acl};
+use super::asking::refusal;
 use super::caller::Caller;
-use super::core::{FileSystem, refusal};
+use super::core::FileSystem;
 use super::people;
 use super::reply::{Reply, RespondWith};
 use super::results::{XattrNames, XattrValue};
