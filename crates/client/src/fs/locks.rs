@@ -139,7 +139,7 @@ impl FileSystem {
     pub(crate) fn lock<R: RespondWith<()>>(
         self: &Arc<Self>,
         caller: &Caller,
-        place: Place,
+        place: LockPlace,
         wish: LockWish,
         reply: Reply<R>,
     ) {
@@ -157,7 +157,7 @@ impl FileSystem {
     fn begin_lock<R: RespondWith<()>>(
         self: &Arc<Self>,
         caller: &Caller,
-        Place { file, handle }: Place,
+        LockPlace { file, handle }: LockPlace,
         wish: &LockWish,
         reply: Reply<R>,
     ) {
@@ -209,11 +209,11 @@ impl FileSystem {
     pub(crate) fn unlock<R: RespondWith<()>>(
         self: &Arc<Self>,
         caller: &Caller,
-        place: Place,
+        place: LockPlace,
         unlock: Unlock,
         reply: Reply<R>,
     ) {
-        let Place { file, handle } = place;
+        let LockPlace { file, handle } = place;
         let unlock = Unlock { owner: own_owner(unlock.scope, unlock.owner, handle), ..unlock };
         if !self.locks.is_exclusive(file, unlock.scope, unlock.owner) {
             return self.ask_unlock(caller, file, unlock, reply);
@@ -299,7 +299,7 @@ impl FileSystem {
 
 /// Where a lock is asked for.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct LockPlace {
     pub(crate) file: FileId,
     pub(crate) handle: HandleId,
 }

@@ -13,7 +13,7 @@ use super::asking::refusal;
 use super::caller::Caller;
 use super::core::FileSystem;
 use super::ids::HandleId;
-use super::locks::Place as Asked;
+use super::locks::LockPlace;
 use super::reply::{Reply, Respond};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -61,7 +61,7 @@ impl SharedMemory {
     }
 
     /// Whether the machine has it already; then one more handle uses it. Else it is about to be asked for.
-    fn join(&self, place: Asked, database: Option<Place>) -> bool {
+    fn join(&self, place: LockPlace, database: Option<Place>) -> bool {
         let mut uses = self.uses();
         let used = uses.entry(place.file).or_default();
         used.database = database.or(used.database.take());
@@ -74,7 +74,7 @@ impl SharedMemory {
     }
 
     /// What was asked for is the machine's, or not.
-    fn asked(&self, place: Asked, is_ours: bool) {
+    fn asked(&self, place: LockPlace, is_ours: bool) {
         if let Some(used) = self.uses().get_mut(&place.file) {
             used.asking = used.asking.saturating_sub(1);
             if is_ours {
@@ -124,7 +124,7 @@ impl FileSystem {
     pub(super) fn on_one_machine<R: Respond>(
         self: &Arc<Self>,
         caller: &Caller,
-        place: Asked,
+        place: LockPlace,
         reply: Reply<R>,
         then: impl FnOnce(&Arc<Self>, Reply<R>) + Send + 'static,
     ) {
@@ -194,8 +194,8 @@ impl FileSystem {
 mod tests {
     use super::*;
 
-    fn place(number: u64) -> Asked {
-        Asked { file: FileId::ROOT, handle: HandleId::new(number) }
+    fn place(number: u64) -> LockPlace {
+        LockPlace { file: FileId::ROOT, handle: HandleId::new(number) }
     }
 
     fn lets_go(memory: &SharedMemory) -> bool {

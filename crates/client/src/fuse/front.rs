@@ -9,7 +9,7 @@ use super::kernel::abilities;
 use super::kernel_form::tested;
 use crate::fs::copying::End;
 use crate::fs::data::WriteRequest;
-use crate::fs::locks::Place;
+use crate::fs::locks::LockPlace;
 use crate::fs::names::NewMode;
 use crate::fs::{Caller, Detail, FileSystem, LockTest, PageRequest, Unlock};
 use std::sync::Arc;
@@ -123,7 +123,7 @@ impl Front {
             Operation::FsyncDirectory { .. } => fs.fsync(caller, None, file, reply(to)),
             Operation::GetLock { owner: asks, lock, .. } => self.test_lock(caller, file, (asks, lock), to),
             Operation::SetLock { handle: through, owner: asks, lock, wait, scope: family } => {
-                let place = Place { file, handle: handle(through) };
+                let place = LockPlace { file, handle: handle(through) };
                 match wish(lock, asks, family, wait) {
                     Some(wish) => fs.lock(caller, place, wish, reply(to)),
                     None => {

@@ -1,6 +1,6 @@
 //! The mount: the kernel's requests turned into operations of [`crate::fs`], and their results into its answers.
 //!
-//! * [`front`]: each request, decoded once, and the operation that it asks for;
+//! * `front`: each request, decoded once, and the operation that it asks for;
 //! * `decoded`: the kernel's arguments in the types of the file system;
 //! * `answers`: results, each kind in its form; `kernel_form`: what they are made of;
 //! * `errno`: the one table from refusals to error numbers;
@@ -20,5 +20,7 @@ mod passthrough_write_tests;
 mod rehearsing;
 #[cfg(test)]
 mod stale_tests;
+#[cfg(test)]
+mod translation_tests;
 
 pub(crate) use front::Front;

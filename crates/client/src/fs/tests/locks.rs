@@ -1,6 +1,6 @@
 //! Locks of programs.
 
-use crate::fs::locks::Place;
+use crate::fs::locks::LockPlace;
 use crate::fs::testing::{Bench, Owed};
 use crate::fs::{ConflictingLock, LockOwner, LockScope, LockTest, LockWait, LockWish, Unlock};
 use wayfs_types::request::{LockKind, LockRange};
@@ -14,7 +14,7 @@ fn wish(owner: u64, range: LockRange, kind: LockKind, wait: LockWait) -> LockWis
     LockWish { owner: LockOwner::new(owner), scope: LockScope::Record, range, kind, pid, wait }
 }
 
-fn lock(bench: &Bench, place: Place, wish: LockWish) -> Owed<()> {
+fn lock(bench: &Bench, place: LockPlace, wish: LockWish) -> Owed<()> {
     bench.ask(|fs, caller, reply| fs.lock(caller, place, wish, reply))
 }
 
@@ -22,15 +22,15 @@ fn test(bench: &Bench, file: FileId, wish: LockWish) -> LockTest {
     bench.ask(|fs, caller, reply| fs.test_lock(caller, file, &wish, reply)).later().unwrap()
 }
 
-fn unlock(bench: &Bench, place: Place, owner: u64, scope: LockScope) -> Owed<()> {
+fn unlock(bench: &Bench, place: LockPlace, owner: u64, scope: LockScope) -> Owed<()> {
     let unlock = Unlock { owner: LockOwner::new(owner), scope, range: LockRange::WHOLE };
     bench.ask(|fs, caller, reply| fs.unlock(caller, place, unlock, reply))
 }
 
 /// A file that is open, as one handle sees it.
-fn open(bench: &Bench, name: &str) -> Place {
+fn open(bench: &Bench, name: &str) -> LockPlace {
     let created = bench.try_create(name, libc::O_RDWR).unwrap();
-    Place { file: created.entry.file, handle: created.opened.handle }
+    LockPlace { file: created.entry.file, handle: created.opened.handle }
 }
 
 #[test]

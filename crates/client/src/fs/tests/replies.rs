@@ -28,6 +28,9 @@ fn what_is_asked_of_workers_that_ended_is_refused_and_nobody_hangs() {
     assert_eq!((bench.fs.pending.count(), bench.fs.unanswered()), (0, 0));
 }
 
+/// Opens something.
+type Ask = fn(&Arc<FileSystem>, &Caller, FileId, Reply<Nobody>);
+
 /// A front end whose caller went away.
 struct Nobody;
 
@@ -45,7 +48,7 @@ impl<T> RespondWith<T> for Nobody {
 fn what_was_opened_for_somebody_who_went_away_is_closed_again() {
     let bench = Bench::new();
     let file = bench.file("a", b"x");
-    let asks: [fn(&Arc<FileSystem>, &Caller, FileId, Reply<Nobody>); 3] = [
+    let asks: [Ask; 3] = [
         |fs, caller, file, reply| fs.open(caller, file, libc::O_RDWR, false, reply),
         |fs, caller, _, reply| fs.open_directory(caller, FileId::ROOT, reply),
         |fs, caller, _, reply| {
