@@ -53,7 +53,7 @@ fn set_attr(inode: &mut Inode, change: &AttrChange, id: RecordId) {
     inode.uid = change.uid.unwrap_or(inode.uid);
     inode.gid = change.gid.unwrap_or(inode.gid);
     inode.mtime = change.mtime.unwrap_or(inode.mtime);
-    inode.attr_version = id;
+    inode.attr_version = wayfs_types::AttrVersion(id);
     inode.ctime = now();
 }
 
@@ -65,7 +65,7 @@ fn blank(kind: Kind, id: RecordId, now: WallTime) -> Inode {
         gid: 0,
         content: Content::EMPTY,
         version: id,
-        attr_version: id,
+        attr_version: wayfs_types::AttrVersion(id),
         mtime: now,
         ctime: now,
         btime: now,

@@ -6,13 +6,14 @@ use crate::view::ViewMut;
 use crate::{Effect, Outcome};
 use bytes::Bytes;
 use std::sync::Arc;
+use wayfs_types::AttrVersion;
 use wayfs_types::{AttrChange, ConflictKind, FileId, Inode, Key, RecordId, StorageError, XattrName};
 
 /// Changes attributes: the later in order wins.
 pub(crate) fn set_attr<V: ViewMut>(
     edit: &mut Edit<'_, V>,
     file: FileId,
-    base: RecordId,
+    base: AttrVersion,
     change: &AttrChange,
 ) -> Result<Effect, StorageError> {
     let file = edit.resolve(file)?;
@@ -20,14 +21,14 @@ pub(crate) fn set_attr<V: ViewMut>(
         return Ok(Effect::on(Outcome::NoEffect, file));
     };
     let mut inode = Arc::unwrap_or_clone(inode);
-    let overrides = differs(&inode, change) && !holds(file, inode.attr_version, base);
+    let overrides = differs(&inode, change) && !holds(file, inode.attr_version.0, base.0);
     let winner = edit.record.id;
     inode.mode = change.mode.map_or(inode.mode, |mode| mode & 0o7777);
     inode.uid = change.uid.unwrap_or(inode.uid);
     inode.gid = change.gid.unwrap_or(inode.gid);
     inode.mtime = change.mtime.unwrap_or(inode.mtime);
     inode.ctime = later(inode.ctime, edit.record.time);
-    inode.attr_version = winner;
+    inode.attr_version = AttrVersion(winner);
     let place = inode.places.first().cloned();
     edit.put_inode(file, inode)?;
     if !overrides {

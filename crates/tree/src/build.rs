@@ -261,7 +261,7 @@ fn set_xattr(
 /// The file that a store means, unless its own writer removed that.
 fn storable(view: &impl View, file: FileId, author: RecordId) -> Result<FileId, BuildError> {
     let file = resolve(view, file)?;
-    let by_own_hand = |inode: &Inode| inode.is_removed() && inode.attr_version.origin() == author.origin();
+    let by_own_hand = |inode: &Inode| inode.is_removed() && inode.attr_version.0.origin() == author.origin();
     match inode(view, file)? {
         Some(inode) if inode.merged_into.is_none() && by_own_hand(&inode) => Err(FsError::Stale.into()),
         _ => Ok(file),

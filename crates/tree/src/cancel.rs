@@ -24,6 +24,7 @@
 //! that the writer still had at the end of the log.
 
 use std::collections::{BTreeMap, BTreeSet};
+use wayfs_types::AttrVersion;
 use wayfs_types::{AttrChange, FileId, Name, Op, Record, RecordId, Replaced, UserId, WallTime, XattrName};
 
 /// Files remembered at most. One more and all are forgotten: cancellation saves
@@ -117,7 +118,7 @@ struct StoreMark {
 #[derive(Debug, Clone, Copy)]
 struct AttrMark {
     header: Header,
-    base: RecordId,
+    base: AttrVersion,
     change: AttrChange,
 }
 
@@ -350,9 +351,9 @@ impl Canceller {
         vec![earlier.header.touch(), Record { op, ..record.clone() }]
     }
 
-    fn set_attr(&mut self, record: &Record, file: FileId, base: RecordId, change: AttrChange) -> Vec<Record> {
+    fn set_attr(&mut self, record: &Record, file: FileId, base: AttrVersion, change: AttrChange) -> Vec<Record> {
         let log = self.file(file, record.id);
-        let earlier = log.attributes.take_if(|mark| mark.header.id == base);
+        let earlier = log.attributes.take_if(|mark| AttrVersion(mark.header.id) == base);
         let (base, change) = match earlier {
             Some(mark) => (mark.base, merged(mark.change, change)),
             None => (base, change),

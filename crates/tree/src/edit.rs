@@ -6,6 +6,7 @@ use crate::view::{NameCursor, ViewMut, entry, inode, resolve};
 use crate::{Effect, Outcome};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use wayfs_types::AttrVersion;
 use wayfs_types::{
     Conflict, ConflictKind, Content, Entry, FileId, Image, Inode, Key, Kind, Name, Place, Record, RecordId,
     StorageError, WallTime,
@@ -23,7 +24,7 @@ pub fn root_inode() -> Inode {
         gid: 0,
         content: Content::EMPTY,
         version: RecordId::GENESIS,
-        attr_version: RecordId::GENESIS,
+        attr_version: AttrVersion::GENESIS,
         mtime: WallTime::EPOCH,
         ctime: WallTime::EPOCH,
         btime: WallTime::EPOCH,
@@ -69,7 +70,7 @@ impl<'a, V: ViewMut> Edit<'a, V> {
             gid,
             content,
             version: self.record.id,
-            attr_version: self.record.id,
+            attr_version: AttrVersion(self.record.id),
             mtime: time,
             ctime: time,
             btime: time,
@@ -188,7 +189,7 @@ impl<'a, V: ViewMut> Edit<'a, V> {
         };
         let mut inode = self.new_inode(Kind::File, 0, 0, 0, Content::EMPTY);
         inode.version = equal;
-        inode.attr_version = stands_for;
+        inode.attr_version = AttrVersion(stands_for);
         inode.merged_into = Some(target);
         self.put_inode(id, inode)
     }
@@ -316,7 +317,7 @@ fn marker(inode: Inode, last: Place, remover: RecordId) -> Inode {
         content: Content::EMPTY,
         places: Vec::new(),
         removed_from: Some(last),
-        attr_version: remover,
+        attr_version: AttrVersion(remover),
         subdirectories: 0,
         xattrs: BTreeMap::new(),
         unlisted: 0,

@@ -26,7 +26,7 @@ pub(crate) fn follow(view: &impl View, file: FileId, base: RecordId) -> Result<L
     }
     Ok(match inode(view, made)? {
         Some(alias) if alias.merged_into.is_some() => {
-            let base = if alias.attr_version == base { alias.version } else { base };
+            let base = if alias.attr_version.0 == base { alias.version } else { base };
             Lineage { file: resolve(view, made)?, base }
         }
         Some(copy) if copy.kind == Kind::File => Lineage { file: made, base },

@@ -71,7 +71,7 @@ fn expect<V: ViewMut>(edit: &mut Edit<'_, V>, base: RecordId, file: FileId) -> R
 
 /// Whether what bears a record's id was left by one that was built upon it, and came first: the alias names that one.
 pub(crate) fn is_overtaken(left: &Inode, record: &Record) -> bool {
-    matches!(record.op, Op::Store { .. }) && left.merged_into.is_some() && left.attr_version != record.id
+    matches!(record.op, Op::Store { .. }) && left.merged_into.is_some() && left.attr_version.0 != record.id
 }
 
 /// Whether it was seen in this very file.

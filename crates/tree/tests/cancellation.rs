@@ -42,7 +42,7 @@ fn seen(view: &MemoryView) -> Vec<(Key, Option<Inode>)> {
             Image::Entry(_) => seen.push((key.clone(), None)),
             Image::Inode(inode) if !inode.is_removed() => {
                 let mut inode = (**inode).clone();
-                (inode.version, inode.attr_version) = (RecordId::GENESIS, RecordId::GENESIS);
+                (inode.version, inode.attr_version) = (RecordId::GENESIS, wayfs_types::AttrVersion::GENESIS);
                 inode.ctime = Default::default();
                 inode.btime = Default::default();
                 if inode.is_directory() {

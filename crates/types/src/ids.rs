@@ -199,6 +199,15 @@ impl fmt::Display for CommitNumber {
     }
 }
 
+/// Names the attributes of a file by the record that changed them last. What was changed upon other attributes is known by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct AttrVersion(pub RecordId);
+
+impl AttrVersion {
+    /// Those of what no record made.
+    pub const GENESIS: Self = Self(RecordId::GENESIS);
+}
+
 /// A user's number on the machine where a record was written (`uid`).
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct UserId(pub u32);

@@ -1,5 +1,6 @@
 //! Images: what goes down. The newest image of a key is all that matters.
 
+use crate::AttrVersion;
 use crate::{
     Chain, Content, FileId, KnownLives, Life, Limits, Name, NodeId, OriginId, RecordId, UserId, WallTime, XattrName,
 };
@@ -78,7 +79,7 @@ pub struct Inode {
     /// The record that gave it its content.
     pub version: RecordId,
     /// The record that last changed its attributes.
-    pub attr_version: RecordId,
+    pub attr_version: AttrVersion,
     /// Last change of content (of entries, for a directory).
     pub mtime: WallTime,
     /// Last change of anything.

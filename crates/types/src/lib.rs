@@ -22,7 +22,7 @@ pub use chain::{Chain, ChainCheck};
 pub use content::{Content, Digest, INLINE_MAX, Top};
 pub use errors::FsError;
 pub use facts::{Fact, Facts};
-pub use ids::{CommitNumber, FileId, IdError, NodeId, OriginId, RecordId, UserId, VolumeId};
+pub use ids::{AttrVersion, CommitNumber, FileId, IdError, NodeId, OriginId, RecordId, UserId, VolumeId};
 pub use image::{Admitted, Conflict, ConflictKind, Entry, Image, Inode, Key, Kind, Origin, Place, Renewal, Standing};
 pub use limits::{Limits, Quota, Squash};
 pub use lives::{KnownLives, LIVES_MAX, Life, LifeSpan};

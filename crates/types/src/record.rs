@@ -1,5 +1,6 @@
 //! Records: what goes up.
 
+use crate::AttrVersion;
 use crate::{Content, FileId, Kind, Life, Name, RecordId, UserId, WallTime, XattrName};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -121,7 +122,7 @@ pub enum Op {
         /// The file.
         file: FileId,
         /// Attribute version that the writer saw.
-        base: RecordId,
+        base: AttrVersion,
         /// What changes.
         change: AttrChange,
     },

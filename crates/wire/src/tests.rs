@@ -8,6 +8,7 @@ use crate::{
 use bytes::Bytes;
 use proptest::prelude::*;
 use std::sync::Arc;
+use wayfs_types::AttrVersion;
 use wayfs_types::request::{LockFamily, LockKind, LockOwner, LockRange, LockRequest};
 use wayfs_types::{
     AttrChange, Chain, CommitNumber, Conflict, ConflictKind, Content, Digest, Entry, FileId, Image, Inode, Key, Kind,
@@ -97,7 +98,7 @@ fn op() -> impl Strategy<Value = Op> {
         (file(), id(), proptest::option::of(0u16..=0o7777), proptest::option::of(wall())).prop_map(
             |(file, base, mode, mtime)| Op::SetAttr {
                 file,
-                base,
+                base: AttrVersion(base),
                 change: AttrChange { mode, uid: None, gid: None, mtime }
             }
         ),
@@ -132,7 +133,7 @@ fn inode() -> impl Strategy<Value = Inode> {
             gid: 2,
             content,
             version,
-            attr_version,
+            attr_version: AttrVersion(attr_version),
             mtime,
             ctime: mtime,
             btime: mtime,

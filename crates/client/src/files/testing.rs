@@ -54,7 +54,7 @@ pub(crate) fn inode(content: Content, version: RecordId) -> Inode {
         gid: 1000,
         content,
         version,
-        attr_version: version,
+        attr_version: wayfs_types::AttrVersion(version),
         mtime: WallTime::EPOCH,
         ctime: WallTime::EPOCH,
         btime: WallTime::EPOCH,

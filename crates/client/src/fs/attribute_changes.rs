@@ -266,7 +266,7 @@ fn unknown_root() -> Inode {
         gid: 0,
         content: wayfs_types::Content::EMPTY,
         version: wayfs_types::RecordId::GENESIS,
-        attr_version: wayfs_types::RecordId::GENESIS,
+        attr_version: wayfs_types::AttrVersion::GENESIS,
         mtime: WallTime::EPOCH,
         ctime: WallTime::EPOCH,
         btime: WallTime::EPOCH,

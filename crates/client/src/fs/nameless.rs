@@ -105,7 +105,7 @@ fn nameless(parent: FileId, owner: &Ownership, now: WallTime) -> Inode {
         gid: owner.gid,
         content: Content::EMPTY,
         version: RecordId::GENESIS,
-        attr_version: RecordId::GENESIS,
+        attr_version: wayfs_types::AttrVersion::GENESIS,
         mtime: now,
         ctime: now,
         btime: now,

@@ -49,7 +49,7 @@ mod tests {
             gid: 7,
             content: Content::EMPTY,
             version,
-            attr_version: version,
+            attr_version: wayfs_types::AttrVersion(version),
             mtime: at,
             ctime: at,
             btime: at,

@@ -63,7 +63,7 @@ impl FileSystem {
     fn own_record(&self, file: FileId) -> Option<RecordId> {
         let inode = self.engine.inode(file)?;
         let own = self.engine.origin();
-        [inode.version, inode.attr_version, file.maker()].into_iter().filter(|record| record.origin() == own).max()
+        [inode.version, inode.attr_version.0, file.maker()].into_iter().filter(|record| record.origin() == own).max()
     }
 
     /// Syncs this machine, and waits for the station as far as there is one.

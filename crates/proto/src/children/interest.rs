@@ -25,7 +25,7 @@ pub(crate) fn seen_at(file: FileId, inode: &Inode) -> impl Iterator<Item = FileI
 /// The records that made an image what it is.
 fn made_by(image: &Image) -> impl Iterator<Item = RecordId> + use<> {
     let versions = match image {
-        Image::Inode(inode) => [Some(inode.version), Some(inode.attr_version)],
+        Image::Inode(inode) => [Some(inode.version), Some(inode.attr_version.0)],
         Image::Entry(entry) => [Some(entry.version), None],
         Image::Conflict(_) | Image::Origin(_) => [None, None],
     };

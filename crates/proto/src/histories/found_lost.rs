@@ -9,6 +9,7 @@ use crate::replica::Replica;
 use crate::state::tables::{pack, parse_record_key, record_key, table, unpack};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use wayfs_types::AttrVersion;
 use wayfs_types::{FileId, Inode, MetaStore, Pairs, RecordId, StorageError};
 
 /// Rows of what was found: this prefix, the kind, and the file.
@@ -29,7 +30,7 @@ pub(crate) enum Kind {
 enum Found {
     Older(RecordId, Arc<Inode>),
     Moved(Moved),
-    Changed(RecordId, Arc<Inode>),
+    Changed(AttrVersion, Arc<Inode>),
     PlacedSince,
 }
 

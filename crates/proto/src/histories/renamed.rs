@@ -82,7 +82,7 @@ pub(crate) fn renamed_record(mut record: Record, id: RecordId, renamed: Names, v
         }
         Op::SetAttr { file: changed, base, .. } => {
             file(renamed, changed);
-            version(renamed, base);
+            version(renamed, &mut base.0);
         }
         Op::Store { file: changed, base, .. } => {
             file(renamed, changed);

@@ -26,6 +26,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use wayfs_types::AttrVersion;
 use wayfs_types::{FileId, Image, Inode, Key, Kind, MetaStore, Op, Origin, OriginId, Place, RecordId, StorageError};
 use wayfs_wire::KeyImage;
 
@@ -39,7 +40,7 @@ pub(crate) struct Lost {
     /// What has other names, or none.
     pub(super) moved: BTreeMap<FileId, Moved>,
     /// What has newer attributes than those that it shows, of a version that we knew.
-    pub(super) changed: BTreeMap<FileId, (RecordId, Arc<Inode>)>,
+    pub(super) changed: BTreeMap<FileId, (AttrVersion, Arc<Inode>)>,
     /// What it shows under a name by a record of which we had not heard.
     placed_since: BTreeSet<FileId>,
     /// Which names of files with many it had and lacks, and which it shows and had not: their inodes do not list them.
@@ -117,7 +118,7 @@ impl Lost {
         self.unkept.insert((Found::Moved, file));
     }
 
-    pub(crate) fn add_changed(&mut self, file: FileId, upon: RecordId, inode: Arc<Inode>) {
+    pub(crate) fn add_changed(&mut self, file: FileId, upon: AttrVersion, inode: Arc<Inode>) {
         self.changed.entry(file).or_insert((upon, inode));
         self.unkept.insert((Found::Changed, file));
     }
@@ -225,7 +226,7 @@ impl<S: MetaStore> Replica<S> {
         if before.merged_into.is_some() || now.merged_into.is_some() || before.kind != now.kind {
             return Ok(());
         }
-        let (knew_version, knew_attributes) = (self.was_known(now.version)?, self.was_known(now.attr_version)?);
+        let (knew_version, knew_attributes) = (self.was_known(now.version)?, self.was_known(now.attr_version.0)?);
         let is_moved = before.places != now.places || before.unlisted != now.unlisted;
         if is_moved && !now.is_removed() && (knew_version || !before.is_removed()) {
             let moved = self.moved(now, &before)?;
@@ -277,7 +278,7 @@ impl<S: MetaStore> Replica<S> {
     fn moved(&mut self, now: &Inode, before: &Inode) -> Result<Moved, StorageError> {
         let mut by = Vec::new();
         if before.is_removed() {
-            by.push(before.attr_version);
+            by.push(before.attr_version.0);
         }
         if before.is_crowded() || now.is_crowded() {
             return Ok(Moved { to: Vec::new(), stale: Some(Vec::new()), by, user: before.uid });
@@ -295,8 +296,9 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn without_known(&mut self, mut lost: Lost) -> Result<Lost, StorageError> {
         let given = self.settle_names(&mut lost)?;
         let made = lost.gone.keys().map(|file| file.maker());
-        let others = lost.older.values().chain(lost.changed.values()).map(|(_, inode)| &**inode);
-        let stored = lost.gone.values().chain(others).flat_map(|inode| [inode.version, inode.attr_version]);
+        let others =
+            lost.older.values().map(|(_, inode)| &**inode).chain(lost.changed.values().map(|(_, inode)| &**inode));
+        let stored = lost.gone.values().chain(others).flat_map(|inode| [inode.version, inode.attr_version.0]);
         let moved = lost.moved.values().flat_map(|moved| moved.by.iter().copied());
         let moved = moved.chain(given.values().flatten().map(|(_, record)| *record));
         let mut known: BTreeMap<OriginId, Option<Arc<Origin>>> = BTreeMap::new();
@@ -313,7 +315,7 @@ impl<S: MetaStore> Replica<S> {
         // since is lost all the same.
         lost.gone.retain(|file, inode| !has(file.maker()) || (inode.kind == Kind::File && !has(inode.version)));
         lost.older.retain(|_, (_, inode)| !has(inode.version));
-        lost.changed.retain(|_, (_, inode)| !has(inode.attr_version));
+        lost.changed.retain(|_, (_, inode)| !has(inode.attr_version.0));
         let placed_since = std::mem::take(&mut lost.placed_since);
         let copies = self.copies_there(&lost)?;
         for (file, names) in given {
@@ -404,8 +406,8 @@ impl<S: MetaStore> Replica<S> {
             if is_lost(file.maker()) {
                 let names = wayfs_tree::names_of(&self.tx(), file, &inode)?;
                 lost.add_gone(file, inode, names);
-            } else if let Some((op, user)) = removal_of(file, &inode).filter(|_| is_lost(inode.attr_version)) {
-                lost.removed.insert(inode.attr_version, (op, user));
+            } else if let Some((op, user)) = removal_of(file, &inode).filter(|_| is_lost(inode.attr_version.0)) {
+                lost.removed.insert(inode.attr_version.0, (op, user));
             } else if inode.kind == Kind::File
                 && !inode.is_removed()
                 && is_lost(inode.version)
@@ -425,8 +427,8 @@ fn removal_of(file: FileId, marker: &Inode) -> Option<(Op, u32)> {
         Kind::Directory => Op::Rmdir { parent, name, file },
         // Who had removed what he had written himself had seen all of his own before: whatever of that the parent shows now.
         _ => {
-            let is_his = marker.version.origin() == marker.attr_version.origin();
-            let version = if is_his { marker.attr_version } else { marker.version };
+            let is_his = marker.version.origin() == marker.attr_version.0.origin();
+            let version = if is_his { marker.attr_version.0 } else { marker.version };
             Op::Unlink { parent, name, file, version }
         }
     };

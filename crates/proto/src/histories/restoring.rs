@@ -17,6 +17,7 @@ use crate::replica::Replica;
 use crate::state::log::LogEntry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use wayfs_types::AttrVersion;
 use wayfs_types::{
     AttrChange, FileId, Image, Inode, Key, Kind, MetaStore, Name, Op, Place, Record, RecordId, StorageError, UserId,
 };
@@ -238,7 +239,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// Sets attributes again.
-    fn set_again(&mut self, file: FileId, upon: RecordId, inode: &Inode) -> Result<u64, StorageError> {
+    fn set_again(&mut self, file: FileId, upon: AttrVersion, inode: &Inode) -> Result<u64, StorageError> {
         let Some(now) = wayfs_tree::inode(&self.tx(), file)?.filter(|now| !now.is_removed()) else { return Ok(0) };
         let is_same_content = now.kind == Kind::File && now.content == inode.content;
         let change = AttrChange {
@@ -249,7 +250,7 @@ impl<S: MetaStore> Replica<S> {
         };
         let mut count = 0;
         if change != AttrChange::default() {
-            count += self.write_op(Op::SetAttr { file, base: upon, change }, inode.uid, Some(inode.attr_version))?;
+            count += self.write_op(Op::SetAttr { file, base: upon, change }, inode.uid, Some(inode.attr_version.0))?;
         }
         for name in now.xattrs.keys().filter(|name| !inode.xattrs.contains_key(*name)) {
             let op = Op::SetXattr { file, name: name.clone(), value: None };

@@ -138,7 +138,11 @@ mod tests {
     #[test]
     fn what_was_stored_over_is_not_what_a_file_was_made_with() {
         let change = AttrChange { mode: Some(0o600), ..AttrChange::default() };
-        let attributes = entry(3, Op::SetAttr { file: FileId::made_by(id(1)), base: id(1), change }, false);
+        let attributes = entry(
+            3,
+            Op::SetAttr { file: FileId::made_by(id(1)), base: wayfs_types::AttrVersion(id(1)), change },
+            false,
+        );
         let entries = vec![
             create(1, "a"),
             store(2, 1, 1, "first"),

@@ -126,7 +126,7 @@ impl Names {
                     told.push(about(What::Renamed { from: gone.place }, file, place, None));
                     continue;
                 }
-                told.push(about(What::Removed, file, gone.place, remover.map(|marker| marker.attr_version)));
+                told.push(about(What::Removed, file, gone.place, remover.map(|marker| marker.attr_version.0)));
             }
         }
         told
@@ -145,7 +145,7 @@ fn changed_itself(file: FileId, (old, new): (Option<&Inode>, Option<&Inode>), is
     let (what, by) = if old.version != new.version && !new.is_directory() {
         (What::Edited, new.version)
     } else if old.attr_version != new.attr_version && !is_named {
-        (What::Attributes, new.attr_version)
+        (What::Attributes, new.attr_version.0)
     } else {
         return None;
     };

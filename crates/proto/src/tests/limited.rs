@@ -87,7 +87,7 @@ fn who_is_squashed_owns_nothing_else_whatever_its_machine_says() {
         record(cheat, 1, made(Kind::File, "program", 0o4755)),
         record(cheat, 2, made(Kind::BlockDevice(2049), "disk", 0o666)),
         record(cheat, 3, Op::SetXattr { file: own, name: capability(), value: Some(Bytes::from_static(b"all")) }),
-        record(cheat, 4, Op::SetAttr { file: own, base: own.maker(), change }),
+        record(cheat, 4, Op::SetAttr { file: own, base: wayfs_types::AttrVersion(own.maker()), change }),
         record(cheat, 5, Op::Store { file: of_ann, base, content: small("evil"), mtime: WallTime::EPOCH }),
         record(cheat, 6, made(Kind::File, "harmless", 0o644)),
     ];

@@ -214,7 +214,7 @@ impl<S: MetaStore> Replica<S> {
         if new.merged_into.is_some() {
             return Ok(false);
         }
-        for (old, new) in [(old.version, new.version), (old.attr_version, new.attr_version)] {
+        for (old, new) in [(old.version, new.version), (old.attr_version.0, new.attr_version.0)] {
             if self.is_unheard(old, new) && !self.is_built_upon(new, old)? {
                 return Ok(true);
             }
@@ -347,7 +347,8 @@ impl<S: MetaStore> Replica<S> {
 /// What a record was built upon, that makes one version of another.
 fn base_in(op: &Op) -> Option<RecordId> {
     match op {
-        Op::Store { base, .. } | Op::SetAttr { base, .. } => Some(*base),
+        Op::Store { base, .. } => Some(*base),
+        Op::SetAttr { base, .. } => Some(base.0),
         _ => None,
     }
 }

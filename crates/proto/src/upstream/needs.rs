@@ -202,7 +202,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Notes the records of others that made a file what it is, and put it where it is.
     pub(crate) fn note_seen_file(&self, inode: &Inode, seen: &mut Seen) -> Result<(), StorageError> {
-        self.note_seen([inode.version, inode.attr_version], seen);
+        self.note_seen([inode.version, inode.attr_version.0], seen);
         for place in &inode.places {
             self.note_seen(self.seen_entry(place.parent, &place.name)?.map(|entry| entry.version), seen);
         }
