@@ -1,6 +1,7 @@
 //! What lives under the one lock of a volume: the engine, its sessions, and who waits.
 
 use crate::hooks::{SessionChange, SessionEvent};
+use crate::propagation::Propagation;
 use crate::room;
 use crate::session::Session;
 use crate::waiter::Waiter;
@@ -40,7 +41,6 @@ pub(crate) enum Effect {
     Happened(Happening),
     Conflict(RecordId),
     Applied(FileId, RecordId, Option<Content>),
-    Shared(FileId, RecordId),
     Attention(String),
     Failed(String),
     Session(SessionChange),
@@ -58,7 +58,6 @@ impl Effect {
             Self::Happened(what) => hooks.happened(&what),
             Self::Conflict(conflict) => hooks.conflict(conflict),
             Self::Applied(file, record, content) => hooks.applied(file, record, content.as_ref()),
-            Self::Shared(file, version) => hooks.shared(file, version),
             Self::Attention(what) => hooks.attention(&what),
             Self::Failed(reason) => hooks.failed(&reason),
             Self::Session(change) => hooks.session_changed(&change),
@@ -138,6 +137,9 @@ fn attention(output: &Output) -> Option<String> {
 /// Changes whose way to safety is timed at once; what comes beyond is not timed.
 const UNSAFE_MAX: usize = 64;
 
+/// Versions that a policy sends ahead in one step: each is an input of the engine, and nothing else happens meanwhile.
+const PROPAGATED_AT_ONCE: usize = 256;
+
 /// Whether an input can make something safe.
 #[derive(Clone, Copy)]
 enum InputKind {
@@ -166,6 +168,8 @@ impl InputKind {
 pub(crate) struct Core {
     /// Gone when the volume has stopped.
     pub(crate) replica: Option<LiveReplica>,
+    /// A station's.
+    propagation: Option<Propagation>,
     pub(crate) sessions: BTreeMap<PeerId, Session>,
     waiting: BTreeMap<RequestId, Waiter>,
     next_request: u64,
@@ -189,9 +193,10 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(replica: LiveReplica) -> Self {
+    pub(crate) fn new(replica: LiveReplica, propagation: Option<Propagation>) -> Self {
         Self {
             replica: Some(replica),
+            propagation,
             sessions: BTreeMap::new(),
             waiting: BTreeMap::new(),
             next_request: 1,
@@ -302,9 +307,21 @@ impl Core {
         self.arm(orders);
     }
 
+    /// Carries out what the engine wants, and tells it what the policy sends ahead. What is left of that is due at once.
     fn drain(&mut self, mine: Option<RequestId>, orders: &mut Orders) -> Option<Outcome> {
+        let mut answer = self.drain_engine(mine, orders);
+        for _ in 0..PROPAGATED_AT_ONCE {
+            let Some(input) = self.propagation.as_mut().and_then(Propagation::poll) else { break };
+            let Some(replica) = self.replica.as_mut().filter(|_| self.failed.is_none()) else { break };
+            replica.handle(clock::now(), clock::wall(), input);
+            answer = self.drain_engine(mine, orders).or(answer);
+        }
+        answer
+    }
+
+    fn drain_engine(&mut self, mine: Option<RequestId>, orders: &mut Orders) -> Option<Outcome> {
         let mut answer = None;
-        while let Some(output) = self.replica.as_mut().and_then(Replica::poll_output) {
+        while let Some(output) = self.poll_output() {
             match output {
                 Output::Answer { id, outcome } if Some(id) == mine => answer = Some(outcome),
                 Output::Answer { id, outcome } => {
@@ -335,7 +352,6 @@ impl Core {
                     orders.applied += 1;
                     orders.effects.push(Effect::Applied(file, record, content));
                 }
-                Output::Shared { file, version } => orders.effects.push(Effect::Shared(file, version)),
                 Output::Happened(what) => orders.effects.push(Effect::Happened(what)),
                 Output::Conflict { conflict } => orders.effects.push(Effect::Conflict(conflict)),
                 Output::Lost { .. }
@@ -347,10 +363,30 @@ impl Core {
                 | Output::Rescued { .. } => {
                     orders.effects.extend(attention(&output).map(Effect::Attention));
                 }
+                // For the policy only, which heard it first.
+                Output::Shared { .. } | Output::Owed { .. } | Output::Released { .. } => {}
                 Output::Failed { reason } => self.fail(reason, orders),
             }
         }
         answer
+    }
+
+    /// The next thing that the engine wants done. The policy of a station hears it first.
+    fn poll_output(&mut self) -> Option<Output> {
+        let replica = self.replica.as_mut()?;
+        let output = replica.poll_output()?;
+        if let Some(propagation) = self.propagation.as_mut() {
+            propagation.hear(replica, &output);
+        }
+        Some(output)
+    }
+
+    /// The parent fetched something of a version from here, because somebody reads.
+    pub(crate) fn back_fetched(&mut self, file: FileId, version: RecordId, orders: &mut Orders) {
+        if let Some(propagation) = self.propagation.as_mut() {
+            propagation.tell(wayfs_policy::Input::BackFetched { file, version });
+            self.settle(orders);
+        }
     }
 
     /// Stops everything; whoever waits is told.
@@ -450,7 +486,9 @@ impl Core {
 
     /// Asks for a wake-up only when it is earlier than the one that will come anyway.
     fn arm(&mut self, orders: &mut Orders) {
-        let next = self.replica.as_ref().and_then(Replica::poll_timeout);
+        let engine = self.replica.as_ref().and_then(Replica::poll_timeout);
+        let policy = self.propagation.as_ref().and_then(Propagation::poll_timeout);
+        let next = engine.into_iter().chain(policy).min();
         if let Some(next) = next
             && self.armed.is_none_or(|armed| next < armed)
         {
@@ -469,6 +507,9 @@ impl Core {
         let moved = self.parent().filter(|parent| parent.has_moved()).map(|parent| parent.peer);
         if let Some(peer) = moved {
             self.handle(Input::Moved { peer }, None, orders);
+        }
+        if let (Some(propagation), Some(replica)) = (self.propagation.as_mut(), self.replica.as_ref()) {
+            propagation.tick(replica);
         }
         self.handle(Input::Tick, None, orders);
     }

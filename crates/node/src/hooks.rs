@@ -44,11 +44,6 @@ pub trait Hooks: Send + Sync + 'static {
         let _ = (file, record, content);
     }
 
-    /// Our parent broke callbacks of others because of this version: someone shares the file.
-    fn shared(&self, file: FileId, version: RecordId) {
-        let _ = (file, version);
-    }
-
     /// Our parent had to fetch this version's contents from us because someone waited for them.
     fn back_fetched(&self, file: FileId, version: RecordId) {
         let _ = (file, version);

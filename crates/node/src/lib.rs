@@ -4,7 +4,7 @@
 //! and a task for each session. [`ParentLink`] keeps the session to the best parent; [`Host`] takes
 //! sessions of children; [`join`] makes a machine a member. Contents move beside the engine ([`contents`]).
 //!
-//! What is deliberately absent: the kernel, the control socket of the tools, the policies of servers.
+//! What is deliberately absent: the kernel, the control socket of the tools, which policy a station has.
 
 pub mod clock;
 pub mod contents;
@@ -23,6 +23,7 @@ pub mod metrics;
 pub mod nearby;
 mod parent;
 pub mod paths;
+mod propagation;
 mod relied_on;
 pub mod repair;
 mod room;

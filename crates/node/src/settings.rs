@@ -4,6 +4,7 @@ use crate::ContentPacking;
 use std::path::PathBuf;
 use std::time::Duration;
 use wayfs_net::NodeIdentity;
+use wayfs_policy::Setting;
 use wayfs_proto::Config;
 use wayfs_types::NodeId;
 
@@ -48,6 +49,8 @@ pub struct VolumeSettings {
     pub scrub_period: Option<Duration>,
     /// Contents pushed at the same time. Default 4: enough to fill a path, few enough that each is soon whole.
     pub pushes_max: usize,
+    /// Station: which contents go to the home before anybody asks for them, and when. Default `None`: none do. Other roles have none.
+    pub propagation: Option<Setting>,
     /// How contents are packed. Default: as the path is worth it.
     pub content_packing: ContentPacking,
 }
@@ -67,6 +70,7 @@ impl VolumeSettings {
             sweep_period: Duration::from_secs(60),
             scrub_period: Some(SCRUB_PERIOD),
             pushes_max: 4,
+            propagation: None,
             content_packing: ContentPacking::default(),
         }
     }

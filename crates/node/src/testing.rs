@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use wayfs_net::{CloseCode, Endpoint, NetConfig, NodeIdentity};
+use wayfs_policy::Setting;
 use wayfs_proto::{Config, Role};
 use wayfs_types::request::{Answer, Change, Level, Outcome, Request, RequestId};
 use wayfs_types::{Admitted, Content, FileId, Inode, Kind, Name, NodeId, OriginId, VolumeId, WallTime};
@@ -60,6 +61,8 @@ pub struct Plan<'a> {
     pub scrub_period: Option<Duration>,
     /// How its contents are packed.
     pub content_packing: ContentPacking,
+    /// What a station sends ahead; by default nothing.
+    pub propagation: Option<Setting>,
     /// Port, or 0.
     pub port: u16,
 }
@@ -79,6 +82,7 @@ impl<'a> Plan<'a> {
             unreferenced_grace: Duration::from_millis(200),
             scrub_period: None,
             content_packing: ContentPacking::ByPath,
+            propagation: None,
             port: 0,
         }
     }
@@ -111,6 +115,7 @@ impl Machine {
         settings.cache_bytes_max = plan.cache_bytes_max;
         settings.scrub_period = plan.scrub_period;
         settings.content_packing = plan.content_packing;
+        settings.propagation = plan.propagation;
         let volume = Volume::open(settings, plan.hooks).expect("a volume");
         volume.directory().take(plan.news);
         for server in plan.servers {

@@ -21,6 +21,7 @@ use crate::core::{CLOSE_STOPPING, Core, LiveReplica, Orders};
 use crate::error::OpenError;
 use crate::hooks::Hooks;
 use crate::metrics::VolumeMetrics;
+use crate::propagation::Propagation;
 use crate::room::{DiskRoom, full_text};
 use crate::scrub::{self, ScrubPosition, Scrubber};
 use crate::seals::MachineKey;
@@ -120,7 +121,8 @@ impl Volume {
         config.announced_grace = settings.unreferenced_grace;
         let found = store.committed();
         let replica = Replica::open(config, store, clock::now())?;
-        let core = Core::new(replica);
+        let is_station = settings.replica.role == Role::Station;
+        let core = Core::new(replica, settings.propagation.filter(|_| is_station).map(Propagation::new));
         let disk_room = DiskRoom::watch(settings.directory.clone());
         let timer = Arc::new(Timer::new().map_err(OpenError::Threads)?);
         let volume = Arc::new_cyclic(|me| Self {
@@ -311,6 +313,13 @@ impl Volume {
 
     fn step_with(&self, input: Input, mut orders: Orders) {
         self.lock().handle(input, None, &mut orders);
+        self.carry_out(orders);
+    }
+
+    /// The parent fetched something of a version from here, because somebody reads.
+    pub(crate) fn back_fetched(&self, file: FileId, version: RecordId) {
+        let mut orders = Orders::default();
+        self.lock().back_fetched(file, version, &mut orders);
         self.carry_out(orders);
     }
 

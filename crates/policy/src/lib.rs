@@ -5,11 +5,12 @@
 //! or until a policy expects a reader and sends them ahead. The same code runs
 //! in the station and in the simulator.
 //!
-//! [`Propagator`] is what a driver holds: it is told what happens and answers
-//! which versions to send. It asks one [`PropagationPolicy`], of which every
-//! mechanism of the research has one in a file of its own.
+//! [`Propagator`] is the machine that a driver holds beside a station's engine: it is told
+//! what happens and answers which versions to send. It asks one [`PropagationPolicy`], of
+//! which every mechanism of the research has one in a file of its own.
 
 mod adaptive_delay;
+mod back_fetched;
 mod file_memory;
 mod invalidation_heuristic;
 mod on_demand;
@@ -25,7 +26,7 @@ pub use invalidation_heuristic::{InvalidationHeuristic, RECENT};
 pub use on_demand::OnDemand;
 pub use periodic::Periodic;
 pub use policy::{Access, Decision, Fate, PropagationPolicy};
-pub use propagator::{Due, Propagator, UNSENT_MAX};
+pub use propagator::{Input, Output, Propagator, UNSENT_MAX};
 pub use setting::{Mechanism, Setting, SettingError};
 pub use ttnu::TimeToNextUse;
 pub use write_through::WriteThrough;

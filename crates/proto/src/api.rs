@@ -416,6 +416,18 @@ pub enum Output {
         /// The version that others had cached an older one of.
         version: RecordId,
     },
+    /// Station: the contents of a version are here, and our parent does not have them ([`crate::Replica::propagation_news`]).
+    Owed {
+        /// The file that they were stored into; a copy made of a conflict has the version's own number.
+        file: FileId,
+        /// The version.
+        version: RecordId,
+    },
+    /// Station: our parent has the contents of a version that were [`Output::Owed`], or nobody needs them any more.
+    Released {
+        /// The version.
+        version: RecordId,
+    },
     /// A file was made, edited, moved, removed: for people, by whatever way it came to be known here. Those that were found, rather
     /// than changed, because this replica looked for the first time are not told.
     Happened(crate::Happening),

@@ -39,12 +39,13 @@ pub(crate) mod lost;
 pub(crate) mod named;
 pub(crate) mod own_rows;
 pub(crate) mod previous;
+pub(crate) mod propagation;
 pub(crate) mod pushing;
 pub(crate) mod recount;
 pub(crate) mod superseded;
 pub(crate) mod vanished;
 
-use crate::api::Role;
+use crate::api::{Output, Role};
 use crate::contents::announced::Announced;
 use crate::contents::floors::Floors;
 use crate::contents::previous::PREVIOUS;
@@ -433,6 +434,7 @@ impl<S: MetaStore> Replica<S> {
             self.contents.push_cursor = self.contents.push_cursor.min(record.sequence() - 1);
         }
         if self.config.role == Role::Station {
+            self.state.stage_output(Output::Owed { file, version: record });
             self.contents.haves.insert(record);
             let through = self.contents.wanted_through.get(&record.origin()).copied().unwrap_or(0);
             if self.contents.wanted_below.remove(&record) || record.sequence() <= through {
@@ -449,6 +451,9 @@ impl<S: MetaStore> Replica<S> {
             self.state.delete_row(key);
             self.state.stage_totals().owed -= 1;
             self.state.stage_totals().owed_bytes -= size_of(&owed.content);
+            if self.config.role == Role::Station {
+                self.state.stage_output(Output::Released { version: record });
+            }
         }
         self.contents.wanted.remove(&record);
         self.contents.wanted_below.remove(&record);

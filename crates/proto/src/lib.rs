@@ -51,6 +51,7 @@ mod upstream;
 pub use api::*;
 pub use contents::ledger::{Amount, Ledger};
 pub use contents::lost::{GivenUp, is_waiting_for};
+pub use contents::propagation::Recall;
 pub use histories::succession::{Prospect, Succession};
 pub use members::home::Held;
 pub use members::home_word::HomeWord;

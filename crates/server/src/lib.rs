@@ -1,7 +1,7 @@
 //! Floor 4: the server daemon: home of its own volumes, station of others'.
 //!
 //! [`Server`] opens a data directory ([`layout`]), serves its volumes over one port, admits machines
-//! with tickets ([`tickets`], [`admission`]), sends contents ahead as a policy says ([`propagation`]),
+//! with tickets ([`tickets`], [`admission`]), says which policy sends contents ahead,
 //! and answers the control protocol ([`control`]).
 
 mod addresses;
@@ -17,7 +17,6 @@ mod error;
 pub mod fuzzing;
 mod layout;
 mod promotion;
-mod propagation;
 mod repair;
 mod rotation;
 mod served;

@@ -1,7 +1,6 @@
 //! A volume as this server serves it.
 
 use crate::layout::{ServedAs, VolumeFile};
-use crate::propagation::Propagation;
 use crate::tickets::Tickets;
 use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
@@ -23,8 +22,6 @@ pub(crate) struct Served {
     /// A home's tickets.
     pub(crate) tickets: Mutex<Option<Tickets>>,
     pub(crate) heard: Arc<ServerHooks>,
-    /// A station's policy; ends when dropped.
-    pub(crate) propagation: Option<Propagation>,
 }
 
 impl Served {
@@ -51,9 +48,6 @@ impl Served {
 
     /// Ends it; what is durable stays.
     pub(crate) fn stop(&self) {
-        if let Some(propagation) = &self.propagation {
-            propagation.stop();
-        }
         self.volume.stop();
     }
 }
@@ -64,7 +58,6 @@ pub(crate) struct ServerHooks {
     deletions: Sender<VolumeId>,
     name: String,
     events: Arc<Listeners>,
-    propagation: OnceLock<crate::propagation::Sender>,
     seen: Mutex<BTreeMap<NodeId, WallTime>>,
     /// Records on their way, while somebody listens.
     journeys: Journeys,
@@ -79,7 +72,6 @@ impl ServerHooks {
             deletions,
             name,
             events,
-            propagation: OnceLock::new(),
             seen: Mutex::default(),
             journeys: Journeys::default(),
             paths: Paths::default(),
@@ -91,12 +83,6 @@ impl ServerHooks {
     pub(crate) fn attach(&self, volume: &Arc<Volume>) {
         // Set once, when the volume is opened.
         let _ = self.volume.set(Arc::downgrade(volume));
-    }
-
-    /// From now on the policy hears what happens.
-    pub(crate) fn tell(&self, propagation: crate::propagation::Sender) {
-        // Set once, when the volume is opened.
-        let _ = self.propagation.set(propagation);
     }
 
     /// When a machine's session last began or ended.
@@ -128,9 +114,6 @@ impl Hooks for ServerHooks {
     }
 
     fn applied(&self, file: FileId, record: RecordId, content: Option<&Content>) {
-        if let (Some(propagation), Some(_)) = (self.propagation.get(), content) {
-            propagation.applied(file, record);
-        }
         if !self.events.are_there() {
             return;
         }
@@ -138,16 +121,7 @@ impl Hooks for ServerHooks {
         self.journeys.follow(&self.events, record, file, content.map_or(0, Content::size));
     }
 
-    fn shared(&self, file: FileId, version: RecordId) {
-        if let Some(propagation) = self.propagation.get() {
-            propagation.shared(file, version);
-        }
-    }
-
     fn back_fetched(&self, file: FileId, version: RecordId) {
-        if let Some(propagation) = self.propagation.get() {
-            propagation.back_fetched(file, version);
-        }
         self.event(EventKind::Fetched, Some(version), format!("file {file}: the home fetched its contents"));
     }
 

@@ -8,7 +8,6 @@ use crate::control::ServerCommands;
 use crate::error::StartError;
 use crate::layout::{Layout, ServedAs, VolumeFile};
 use crate::promotion::{Outlook, PromotionError};
-use crate::propagation::Propagation;
 use crate::served::{Served, ServerHooks};
 use crate::tickets::Tickets;
 use rand::TryRngCore as _;
@@ -377,6 +376,7 @@ impl Shared {
         settings.unreferenced_grace = self.config.unreferenced_grace;
         settings.sweep_period = self.config.sweep_period;
         settings.scrub_period = self.config.scrub_period;
+        settings.propagation = Some(self.policy);
         let is_called = |wanted: &String| *wanted == name || *wanted == id.to_string();
         settings.accept_loss = self.config.accept_loss.iter().any(is_called);
         let tickets = match file.role {
@@ -393,28 +393,19 @@ impl Shared {
             volume.stop();
             return Err(StartError::Copied { address });
         }
-        let (link, propagation) = match file.role {
-            ServedAs::Home => (None, None),
+        let link = match file.role {
+            ServedAs::Home => None,
             ServedAs::Station => {
                 let link = LinkSettings {
                     mdns: self.is_on_local_network(),
                     tell_seen: self.config.advertise.is_empty(),
                     ..LinkSettings::default()
                 };
-                let propagation = Propagation::start(&volume, self.policy).map_err(StartError::Runtime)?;
-                heard.tell(propagation.sender());
-                (Some(ParentLink::start(&volume, self.endpoint.clone(), link)), Some(propagation))
+                Some(ParentLink::start(&volume, self.endpoint.clone(), link))
             }
         };
-        let served = Arc::new(Served {
-            id,
-            file,
-            volume: Arc::clone(&volume),
-            link,
-            tickets: Mutex::new(tickets),
-            heard,
-            propagation,
-        });
+        let served =
+            Arc::new(Served { id, file, volume: Arc::clone(&volume), link, tickets: Mutex::new(tickets), heard });
         self.volumes.write().unwrap_or_else(PoisonError::into_inner).insert(id, Arc::clone(&served));
         if let Some(host) = self.host.read().unwrap_or_else(PoisonError::into_inner).as_ref() {
             host.add(volume);

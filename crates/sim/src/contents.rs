@@ -221,6 +221,7 @@ impl World {
         if from == End::Child {
             self.feed(source, EngineInput::Fetched { peer, file: wanted.file });
         }
+        self.tell_policy_of_reader(source, from, wanted);
         Input::Had
     }
 

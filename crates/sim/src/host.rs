@@ -7,6 +7,7 @@ use crate::search::{Looking, Waiting};
 use crate::sharing::Asked;
 use crate::world::Roaming;
 use std::collections::{BTreeMap, BTreeSet};
+use wayfs_policy::{Propagator, Setting};
 use wayfs_proto::{Config, PeerId, Replica, Role};
 use wayfs_transfer::fetches::{LookId, WaitId};
 use wayfs_transfer::{Fetches, PushId, Uploads};
@@ -88,6 +89,12 @@ pub(crate) struct Host {
     pub(crate) last_record: Option<RecordId>,
     /// The earliest wake-up that is under way.
     pub(crate) wake_at: Option<Time>,
+    /// Station: which contents it sends ahead.
+    pub(crate) policy: Option<Setting>,
+    /// The machine that decides that, while it runs.
+    pub(crate) propagator: Option<Propagator>,
+    /// The earliest wake-up of that machine that is under way.
+    pub(crate) policy_wakes_at: Option<Time>,
     /// When chunks were put or read last.
     pub(crate) touched: BTreeMap<Digest, Time>,
     /// Contents on their way to the parent: a sweep leaves them alone.
@@ -144,6 +151,9 @@ impl Host {
             seen: BTreeMap::new(),
             last_record: None,
             wake_at: None,
+            policy: None,
+            propagator: None,
+            policy_wakes_at: None,
             touched: BTreeMap::new(),
             uploads: Uploads::new(uploads_at_once),
             uploads_at_once,
@@ -235,6 +245,8 @@ impl Host {
         self.asked.clear();
         self.changes_asked.clear();
         self.wake_at = None;
+        self.propagator = None;
+        self.policy_wakes_at = None;
         self.touched.clear();
         self.uploads = Uploads::new(self.uploads_at_once);
         self.uploads_wake_at = None;

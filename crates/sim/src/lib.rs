@@ -23,6 +23,8 @@ mod network;
 mod parents;
 mod plan;
 pub mod planted;
+mod policies;
+mod propagation;
 mod push;
 mod reading;
 mod run;

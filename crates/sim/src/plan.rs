@@ -1,10 +1,12 @@
 //! What a seed asks for: how many replicas, which faults, how much work.
 
 use crate::planted::Bug;
+use crate::policies::{ON_DEMAND, policies};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeSet;
 use std::time::Duration;
+use wayfs_policy::Setting;
 
 /// Something rare that a run may have to live with. Each seed draws its own few of those that are on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -193,8 +195,8 @@ pub struct Plan {
     pub measure_period: Duration,
     /// Chance that a store is too big to travel with its record.
     pub big: f64,
-    /// Chance that a station sends contents ahead.
-    pub propagate: f64,
+    /// What each station sends ahead, and when.
+    pub policies: [Setting; 2],
     /// Whether clients take rights to change alone (`docs/decisions/0024-rights-to-change-alone.md`).
     pub close_to_open: bool,
     /// Whether all directories are exclusive (`docs/decisions/0034-exclusive-directories.md`).
@@ -242,7 +244,7 @@ impl Plan {
             wide_delay: Duration::from_millis(random.random_range(0..200)),
             measure_period: Duration::from_secs(ChaCha8Rng::seed_from_u64(seed ^ 0x70a3).random_range(2..=20)),
             big: random.random_range(0.0..0.8),
-            propagate: random.random_range(0.0..1.0),
+            policies: policies(seed, random.random_range(0.0..1.0)),
             // Drawn for itself: the rest of the seed is as without it.
             close_to_open: ChaCha8Rng::seed_from_u64(seed ^ 0xc105e).random_bool(0.5),
             exclusive: ChaCha8Rng::seed_from_u64(seed ^ 0xe8c1).random_bool(0.2),
@@ -273,7 +275,7 @@ impl Plan {
         Self {
             stations: 2,
             clients: self.clients.max(2),
-            propagate: 0.0,
+            policies: [ON_DEMAND; 2],
             big: 0.8,
             faulty: Duration::from_secs(150),
             think: self.think.max(Duration::from_millis(400)),

@@ -106,7 +106,8 @@ impl World {
             let parents = if role == Role::Station { vec![0] } else { (0..=stations).collect() };
             let skew = self.random.random_range(-5_000_000_000..5_000_000_000);
             let uploads = self.plan.limits.uploads;
-            let host = Host::new(config(&self.plan, role, origin, index), parents, skew, uploads);
+            let mut host = Host::new(config(&self.plan, role, origin, index), parents, skew, uploads);
+            host.policy = (role == Role::Station).then(|| self.plan.policies[number]);
             for parent in host.parents.clone() {
                 let link = self.new_link(role, parent);
                 self.links.insert((index, parent), link);
@@ -180,6 +181,7 @@ impl World {
             let next = self.now + Duration::from_millis(500);
             self.run_until(next);
         }
+        self.check_sent_ahead();
         self.scrub_all();
         self.check_everything();
         if self.violations.is_empty() {

@@ -202,6 +202,7 @@ impl World {
             Then::Answer(question) => {
                 if result.is_ok() {
                     self.note_reader(index, question, wanted);
+                    self.tell_policy_of_reader(index, question.from, wanted);
                 }
                 self.answer_look(question, result);
             }

@@ -241,9 +241,11 @@ impl World {
                     self.feed(host, Input::GivenBack { serial });
                 }
             }
-            Event::Propagate { host, life, file, version } => {
-                if self.hosts[host].life == life {
-                    self.feed(host, Input::Propagate { file, version });
+            Event::PolicyWake { host, life } => {
+                // One that was armed before an earlier one is void.
+                let is_due = self.hosts[host].policy_wakes_at.is_some_and(|at| at <= self.now);
+                if self.hosts[host].life == life && is_due {
+                    self.wake_policy(host);
                 }
             }
             Event::Work { host } => self.work(host),
@@ -269,7 +271,7 @@ impl World {
             | Event::Wake { host, .. }
             | Event::Roaming { host, .. }
             | Event::GoOnline { host }
-            | Event::Propagate { host, .. }
+            | Event::PolicyWake { host, .. }
             | Event::GivenBack { host, .. }
             | Event::Look { host, .. }
             | Event::LookHere { host, .. }
@@ -310,6 +312,7 @@ impl World {
             Ok(replica) => {
                 host.config.origin = replica.config().origin;
                 host.replica = Some(replica);
+                host.propagator = crate::propagation::open(host, self.now);
             }
             Err(error) => self.violations.push(Violation::new("opens after a crash", format!("host {index}: {error}"))),
         }

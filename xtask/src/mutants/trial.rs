@@ -12,9 +12,10 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Crates whose unit tests are run, and by the bugs of which crates.
-const TESTED: [(&str, &[&str]); 8] = [
+const TESTED: [(&str, &[&str]); 9] = [
     ("tree", &["tree"]),
     ("proto", &["tree", "proto"]),
+    ("policy", &["policy"]),
     ("content", &["content"]),
     ("roam", &["roam"]),
     ("store", &["store"]),

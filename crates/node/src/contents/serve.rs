@@ -324,7 +324,10 @@ async fn answer_with(responder: Responder, form: Form, bytes: Bytes) -> Result<(
 /// fetched once for each reading, so that it stands for all of it.
 fn tell_of_reader(volume: &Arc<Volume>, session: &Session, want: Want) {
     match session.neighbour {
-        Neighbour::Parent => volume.hooks.back_fetched(want.file, want.version),
+        Neighbour::Parent => {
+            volume.back_fetched(want.file, want.version);
+            volume.hooks.back_fetched(want.file, want.version);
+        }
         Neighbour::ChildStation { .. } | Neighbour::ChildClient { .. } => {
             let inode = volume.look(|replica| replica.inode(want.file)).and_then(Result::ok).flatten();
             if inode.is_some_and(|inode| inode.content.root() == Some(want.digest)) {

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wayfs_content::MemorySink;
-use wayfs_proto::{Holder, Input, Replica};
+use wayfs_proto::{Holder, Input, Replica, Role};
 use wayfs_types::request::{Change, Level};
-use wayfs_types::{Content, Digest, FileId, RecordId, WallTime};
+use wayfs_types::{Content, Digest, FileId, Inode, RecordId, WallTime};
 
 #[test]
 fn a_large_file_is_pushed_and_fetched_whole() {
@@ -93,6 +93,34 @@ fn a_station_sends_contents_when_its_policy_says_so() {
     station.volume.step(Input::Propagate { file, version: inode.version });
     near.wait(Level::Stable);
     assert_eq!(home.volume.look(|replica| replica.holder(file, inode.version)), Some(Ok(Holder::Here)));
+}
+
+#[test]
+fn a_policy_sends_what_was_written_and_what_waited_before_a_kill() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = Machine::home(&dir.path().join("home"));
+    let at_home = |(file, inode): &(FileId, Inode)| {
+        home.volume.look(|replica| replica.holder(*file, inode.version)) == Some(Ok(Holder::Here))
+    };
+    let place = dir.path().join("s");
+    let plan = Machine::plan_below(&home, &place, ChildRole::Station, &[&home]);
+    let (origin, servers, known) = (plan.origin, plan.servers.clone(), plan.home);
+    let station = Machine::start(Plan { propagation: Some("on-demand".parse().unwrap()), ..plan });
+    let near = Machine::below(&home, &dir.path().join("near"), ChildRole::Client, &[&station]);
+    let before = near.write("before", &noise(90_000, 21));
+    near.wait(Level::Visible);
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(!at_home(&before));
+    drop(near);
+    station.crash();
+    let plan = Plan { servers, home: known, ..Plan::new(&place, Role::Station, origin) };
+    let station = Machine::start(Plan { propagation: Some("write-through".parse().unwrap()), ..plan });
+    eventually("what waited is sent", || at_home(&before));
+    let near = Machine::below(&home, &dir.path().join("second"), ChildRole::Client, &[&station]);
+    let after = near.write("after", &noise(90_000, 22));
+    // A station that comes back calls nothing safe for a lease: who is away may have a copy.
+    near.wait(Level::Visible);
+    eventually("what was written is sent", || at_home(&after));
 }
 
 #[test]

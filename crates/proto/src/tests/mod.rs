@@ -39,6 +39,7 @@ mod noise;
 mod omitting;
 mod overtaken;
 mod parted;
+mod propagation;
 mod put_back;
 mod put_back_between;
 mod put_back_contents;

@@ -1,7 +1,7 @@
 //! What a station has without knowing it, when the home names it.
 
 use super::world::{HOME, World, big};
-use crate::{Input, Role};
+use crate::{Input, Output, Role};
 use std::time::Duration;
 use wayfs_types::{FileId, RecordId};
 
@@ -73,6 +73,18 @@ fn a_station_answers_for_what_it_has_of_what_the_home_names() {
     stage.world.settle();
     assert!(stage.home_has());
     assert_eq!(stage.at_station(), (0, 0));
+}
+
+#[test]
+fn its_policy_hears_of_what_it_found_of_what_the_home_names() {
+    let mut stage = stage();
+    stage.pushed_before();
+    let version = stage.store();
+    let Stage { world, station, file, .. } = &stage;
+    let host = &world.hosts[*station];
+    let owed = host.events.iter().filter(|output| matches!(output, Output::Owed { .. }));
+    let news: Vec<_> = owed.filter_map(|output| host.replica.propagation_news(output).unwrap()).collect();
+    assert_eq!(news, [wayfs_policy::Input::Written { file: *file, version, age: Duration::ZERO }]);
 }
 
 #[test]

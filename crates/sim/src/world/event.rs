@@ -90,12 +90,10 @@ pub(crate) enum Event {
     Room {
         host: usize,
     },
-    /// A station's policy sends contents ahead.
-    Propagate {
+    /// The timer of a station's policy.
+    PolicyWake {
         host: usize,
         life: u32,
-        file: FileId,
-        version: RecordId,
     },
     GivenBack {
         host: usize,

@@ -7,14 +7,28 @@ use crate::disk::SyncPoint;
 use crate::history::Update;
 use crate::network::End;
 use crate::planted::Bug;
-use rand::Rng;
 use std::time::Duration;
 use wayfs_proto::{Input, Output, PeerId, Replica, Role};
 use wayfs_types::{Content, FileId, Op, OriginId, Record, Ticket};
 
 impl World {
-    pub(super) fn drain(&mut self, index: usize) {
+    /// Carries out what an engine wants, and tells it what its policy sends ahead.
+    pub(crate) fn drain(&mut self, index: usize) {
+        self.drain_engine(index);
+        while let Some(input) = self.poll_policy(index) {
+            let (now, host) = (self.now, &mut self.hosts[index]);
+            let wall = host.wall(now);
+            let Some(replica) = host.replica.as_mut() else { break };
+            replica.handle(now, wall, input);
+            self.drain_engine(index);
+        }
+        self.arm_policy(index);
+        self.arm(index);
+    }
+
+    fn drain_engine(&mut self, index: usize) {
         while let Some(output) = self.hosts[index].replica.as_mut().and_then(Replica::poll_output) {
+            self.tell_policy(index, &output);
             self.note(|| match &output {
                 Output::Send { peer, bytes } => {
                     format!("  host {index} Send {{ {peer:?}, {:?} }}", wayfs_wire::decode(bytes))
@@ -23,6 +37,9 @@ impl World {
             });
             self.carry_out(index, output);
         }
+    }
+
+    fn arm(&mut self, index: usize) {
         let now = self.now;
         let host = &mut self.hosts[index];
         let Some(due) = host.replica.as_ref().and_then(Replica::poll_timeout) else { return };
@@ -65,11 +82,6 @@ impl World {
                 if let Some(root) = content.as_ref().and_then(Content::root) {
                     self.note_whole(index, root);
                 }
-                let wanted = content.is_some() && self.random.random_bool(self.plan.propagate);
-                if wanted && self.hosts[index].role() == Role::Station {
-                    let later = self.millis(0, 20_000);
-                    self.after(later, Event::Propagate { host: index, life, file, version: record });
-                }
             }
             Output::GiveBack { serial, .. } => {
                 self.note_give_back(index);
@@ -103,6 +115,8 @@ impl World {
             | Output::InvalidateEntry { .. }
             | Output::Happened(_)
             | Output::WentBack { .. }
+            | Output::Owed { .. }
+            | Output::Released { .. }
             | Output::RoomsAbove { .. } => {}
             Output::Rescued { of, .. } => self.note_parted(index, of),
             Output::Recovered { .. } => self.note_renamed(index),
