@@ -1,6 +1,7 @@
 //! Development tasks: `cargo xtask …` (see `.cargo/config.toml`) or `cargo run --package xtask -- …`.
 
 mod check_imports;
+mod explore;
 mod mutants;
 mod sim;
 mod supply;
@@ -8,7 +9,7 @@ mod supply;
 use anyhow::{Result, bail};
 
 const USAGE: &str =
-    "usage: cargo run --package xtask -- check-imports | sim … | mutants … | notices [FILE] | sbom [FILE]";
+    "usage: cargo run --package xtask -- check-imports | sim … | explore … | mutants … | notices [FILE] | sbom [FILE]";
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -16,6 +17,7 @@ fn main() -> Result<()> {
         Some((task, rest)) => match task.as_str() {
             "check-imports" => check_imports::main(),
             "sim" => sim::main(rest),
+            "explore" => explore::main(rest),
             "mutants" => mutants::main(rest),
             "notices" => supply::notices(rest),
             "sbom" => supply::bill_of_materials(rest),

@@ -58,17 +58,30 @@ impl World {
             return;
         }
         self.cut_power(index);
+        self.end_life(index);
+        let host = &self.hosts[index];
+        if host.is_client() && self.plan.disasters.contains(&Disaster::ClientGone) && self.random.random_bool(0.15) {
+            return self.destroy(index);
+        }
+        let (later, life) = (self.millis(10, 20_000), self.hosts[index].life);
+        self.after(later, Event::Restart { host: index, life });
+    }
+
+    /// A machine loses power, of what was not durable so much survives, and it comes back.
+    pub(crate) fn crash_to(&mut self, index: usize, survivors: Survivors) {
+        self.hosts[index].disk.0.borrow_mut().crash(survivors);
+        self.end_life(index);
+        let (later, life) = (self.millis(10, 50), self.hosts[index].life);
+        self.after(later, Event::Restart { host: index, life });
+    }
+
+    fn end_life(&mut self, index: usize) {
         self.hosts[index].forget_life();
         self.abandon_sessions(index);
         let host = &mut self.hosts[index];
         host.last_record = None;
         // What was answered and not yet durable may be gone, so it is no longer "seen".
         host.seen.clear();
-        if host.is_client() && self.plan.disasters.contains(&Disaster::ClientGone) && self.random.random_bool(0.15) {
-            return self.destroy(index);
-        }
-        let (later, life) = (self.millis(10, 20_000), self.hosts[index].life);
-        self.after(later, Event::Restart { host: index, life });
     }
 
     /// A machine is gone with its disk, for good.

@@ -12,15 +12,12 @@ use rand_chacha::ChaCha8Rng;
 use std::sync::Arc;
 use std::time::Duration;
 use wayfs_proto::testing::ToyKey;
-use wayfs_proto::{Config, Replica, Role, Sharing};
+use wayfs_proto::{Config, Role, Sharing};
 use wayfs_types::request::{Change, Request};
 use wayfs_types::{Admitted, FileId, Kind, Name, NodeId, OriginId, VolumeId};
 
 /// So long the home takes to ask all who are there, twice.
 const DECIDED: Duration = Duration::from_secs(120);
-/// Simulated time that a healed world has to become quiet, or to bring some more contents to a server: where seeds let them go
-/// one at a time over slow lines that lose, hundreds take longer.
-const CALM_DOWN: Duration = Duration::from_secs(240);
 
 /// How long clients that moved keep what nobody else has: longer than anything is away in a run.
 const SEEN_KEPT: Duration = Duration::from_secs(150);
@@ -90,6 +87,22 @@ fn run_as(plan: Plan, bug: Option<Bug>, notes: Notes) -> Report {
 
 impl World {
     fn set_up(&mut self) {
+        self.place();
+        for index in 1..self.hosts.len() {
+            self.start(index);
+            self.sweep_and_plan(index);
+            self.plan_to_speak(index);
+            if self.hosts[index].is_client() {
+                let first = self.millis(1, 3000);
+                self.after(first, Event::Work { host: index });
+            }
+        }
+        self.plan_to_speak(0);
+        self.after(Duration::from_secs(1), Event::Fault);
+    }
+
+    /// The machines, of which the home runs.
+    pub(crate) fn place(&mut self) {
         let (stations, clients) = (self.plan.stations, self.plan.clients);
         self.hosts.push(Host::new(config(&self.plan, Role::Home, OriginId::GENESIS, 0), vec![], 0, 1));
         let home_origin = OriginId::new(1).expect("in range");
@@ -117,17 +130,6 @@ impl World {
                 self.hosts[index].pinned = self.drawn_pin(index, 0.3);
             }
         }
-        for index in 1..self.hosts.len() {
-            self.start(index);
-            self.sweep_and_plan(index);
-            self.plan_to_speak(index);
-            if self.hosts[index].is_client() {
-                let first = self.millis(1, 3000);
-                self.after(first, Event::Work { host: index });
-            }
-        }
-        self.plan_to_speak(0);
-        self.after(Duration::from_secs(1), Event::Fault);
     }
 
     fn admit(&mut self, index: usize, admitted: Admitted) -> OriginId {
@@ -168,18 +170,8 @@ impl World {
 
     /// Waits until nothing is under way, then checks everything.
     fn converge(&mut self) {
-        let (mut end, mut least) = (self.now + CALM_DOWN, self.versions_at_risk());
-        while self.violations.is_empty() && !self.is_quiet() {
-            let at_risk = self.versions_at_risk();
-            if at_risk < least {
-                (end, least) = (self.now + CALM_DOWN, at_risk);
-            }
-            if self.now >= end {
-                let line = self.unquiet();
-                return self.violations.push(Violation::new("a healed world becomes quiet", line));
-            }
-            let next = self.now + Duration::from_millis(500);
-            self.run_until(next);
+        if !self.becomes(Self::is_quiet) {
+            return;
         }
         self.check_sent_ahead();
         self.scrub_all();
@@ -204,38 +196,7 @@ impl World {
         self.run_until(decided);
     }
 
-    /// Contents that somebody still has to hand on, of all hosts together.
-    fn versions_at_risk(&self) -> u64 {
-        let replicas = self.hosts.iter().filter_map(|host| host.replica.as_ref());
-        replicas.map(|replica| replica.progress().versions_at_risk).sum()
-    }
-
-    fn is_quiet(&self) -> bool {
-        self.running().into_iter().all(|index| self.is_host_quiet(index))
-    }
-
-    fn is_host_quiet(&self, index: usize) -> bool {
-        let host = &self.hosts[index];
-        // A session that only its child still believes in is about to end.
-        let whole = |peer| self.sessions.get(&peer).is_some_and(|session| session.alive == [true; 2]);
-        let attached = host.role() == Role::Home || host.parent_session.is_some_and(whole);
-        attached && self.stays_where_it_is(index) && host.replica.as_ref().is_some_and(Replica::is_settled)
-    }
-
-    fn unquiet(&self) -> String {
-        let busy = self.running().into_iter().filter(|index| !self.is_host_quiet(*index));
-        busy.map(|index| {
-            let host = &self.hosts[index];
-            format!(
-                "host {index} session {:?} {:?}; ",
-                host.parent_session,
-                host.replica.as_ref().map(Replica::progress)
-            )
-        })
-        .collect()
-    }
-
-    fn check_everything(&mut self) {
+    pub(crate) fn check_everything(&mut self) {
         // A moment for what the last records set in motion: downward images, callbacks. What was seen at a server whose disk is
         // gone is forgotten in its time. So is what a station showed of one copy of a store before it parted from that, and
         // which has another name since (seed 12000177). Of two copies one takes another number: whoever has contents on record

@@ -125,16 +125,21 @@ impl World {
 
     /// Bytes that no one ever wrote before; big ones go into the chunk store first. `None`: it is full.
     fn fresh_content(&mut self, index: usize) -> Option<Content> {
-        if self.random.random_bool(self.plan.big) {
-            let content = self.fresh_tree();
-            let pieces = content.root().map(|root| self.pieces(root));
-            let has_room = pieces.is_none_or(|pieces| pieces.iter().all(|piece| self.put_piece(index, *piece)));
-            has_room.then_some(content)
-        } else {
-            // Long enough to be left out when it comes back.
-            let unique: u64 = self.random.random();
-            Some(Content::Inline(Bytes::from(unique.to_le_bytes().repeat(16))))
-        }
+        if self.random.random_bool(self.plan.big) { self.fresh_tree_at(index) } else { Some(self.fresh_inline()) }
+    }
+
+    /// A content that is in a host's chunk store. `None`: that is full.
+    pub(crate) fn fresh_tree_at(&mut self, index: usize) -> Option<Content> {
+        let content = self.fresh_tree();
+        let pieces = content.root().map(|root| self.pieces(root));
+        let has_room = pieces.is_none_or(|pieces| pieces.iter().all(|piece| self.put_piece(index, *piece)));
+        has_room.then_some(content)
+    }
+
+    pub(crate) fn fresh_inline(&mut self) -> Content {
+        // Long enough to be left out when it comes back.
+        let unique: u64 = self.random.random();
+        Content::Inline(Bytes::from(unique.to_le_bytes().repeat(16)))
     }
 
     fn unlink(&mut self, index: usize) {

@@ -1,6 +1,7 @@
 //! The simulated world: a queue of events and the hosts they happen to.
 
 mod asking;
+pub(crate) mod chosen;
 mod event;
 mod outputs;
 mod roaming;
@@ -70,6 +71,8 @@ pub(crate) struct World {
     pub(crate) trees: BTreeMap<Digest, Rc<[Digest]>>,
     /// Branches that this run came by.
     pub(crate) coverage: Coverage,
+    /// The order of events is chosen: messages arrive one by one.
+    pub(crate) is_chosen: bool,
     /// No more faults, no more work.
     pub(crate) healed: bool,
     /// Since when it has been healed, and everybody awake.
@@ -111,6 +114,7 @@ impl World {
             violations: Vec::new(),
             trees: BTreeMap::new(),
             coverage: Coverage::new(),
+            is_chosen: false,
             healed: false,
             healed_at: None,
             declared_at_listing: 0,

@@ -91,6 +91,9 @@ impl World {
             let Some(host) = self.living_end(peer, from.other()) else { return };
             let Some(bytes) = self.sessions.get_mut(&peer).and_then(|s| s.receive(from, self.now)) else { return };
             self.feed(host, Input::Message { peer, bytes });
+            if self.is_chosen {
+                return;
+            }
         }
     }
 

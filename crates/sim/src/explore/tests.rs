@@ -1,0 +1,43 @@
+//! A short exploration, and planted bugs that need an unusual order.
+
+use super::{Bounds, explore, run_path, scripts};
+use crate::Bug;
+
+/// Paths of each script in a test run; `cargo xtask explore` runs all.
+const PATHS: usize = 8;
+
+#[test]
+fn no_order_of_the_first_paths_breaks_a_promise() {
+    for script in scripts() {
+        let explored = explore(script, None, Bounds::default(), &mut |so_far| so_far.paths < PATHS).unwrap();
+        assert!(explored.broken.is_none(), "{script}: {explored:?}");
+        assert_eq!((explored.paths, explored.is_finished), (PATHS, false), "{script}: {explored:?}");
+        assert!(explored.states > PATHS, "{script}: {explored:?}");
+    }
+}
+
+#[test]
+fn all_orders_with_one_delay_of_two_writes_are_run_to_the_end() {
+    let explored = explore("write-write", None, Bounds::default(), &mut |_| true).unwrap();
+    assert!(explored.broken.is_none() && explored.is_finished, "{explored:?}");
+    // Each point of the first run has a path of its own.
+    assert!(explored.paths > 20 && explored.merged > 0 && explored.states > explored.paths, "{explored:?}");
+}
+
+#[test]
+fn planted_bugs_that_need_an_unusual_order_are_found_and_their_paths_break_again() {
+    let bounds = Bounds { delays: 0, faults: 1, ..Bounds::default() };
+    for (bug, script) in [
+        (Bug::WelcomeOverstates, "one-writer"),
+        (Bug::VisibleAsSafe, "same-name"),
+        (Bug::OneBatchEarly, "one-writer"),
+        (Bug::SafeBeforeContents, "big-write"),
+        (Bug::AckDropped, "write-write"),
+    ] {
+        let explored = explore(script, Some(bug), bounds, &mut |_| true).unwrap();
+        let (path, violation) = explored.broken.clone().unwrap_or_else(|| panic!("{bug:?}: {explored:?}"));
+        assert_eq!(path.faults(), 1, "{bug:?}: {violation}");
+        assert_eq!(run_path(script, Some(bug), &path, false), Some(Err(violation)), "{bug:?}: {path}");
+        assert_eq!(run_path(script, None, &path, false), Some(Ok(())), "{bug:?}: {path}");
+    }
+}
