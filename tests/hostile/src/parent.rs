@@ -98,7 +98,7 @@ async fn visit(connection: Connection, script: Script, origin: OriginId, seen: A
         seen.attached.push(connection.peer());
         seen.open.push(connection.clone());
     }
-    let mut serial = 0;
+    let mut serial = wayfs_wire::FrameSerial::default();
     while let Ok(Some(bytes)) = receiver.recv().await {
         let Ok(Message::Up(up)) = decode(&bytes) else { continue };
         if script.ends_at_once && matches!(up, Up::Hello { .. }) {
@@ -118,7 +118,7 @@ async fn visit(connection: Connection, script: Script, origin: OriginId, seen: A
 pub const FORGED: CommitNumber = CommitNumber(77_777);
 
 /// A parent that holds nothing, and answers so.
-fn answers(up: &Up, script: &Script, (own, child): (OriginId, OriginId), serial: &mut u64) -> Vec<Down> {
+fn answers(up: &Up, script: &Script, (own, child): (OriginId, OriginId), serial: &mut wayfs_wire::FrameSerial) -> Vec<Down> {
     let through = CommitNumber(1);
     match up {
         Up::Hello { .. } => {
@@ -127,12 +127,12 @@ fn answers(up: &Up, script: &Script, (own, child): (OriginId, OriginId), serial:
             vec![Down::Welcome { stamp, current: through, resume: false, applied, ends: Vec::new(), went_back: false }]
         }
         Up::Start => {
-            *serial += 1;
+            *serial = serial.next();
             let images = script.images.clone();
             vec![Down::Images { serial: *serial, through, more: false, images, omitted: Vec::new() }]
         }
         Up::Ask { ask, .. } => {
-            *serial += 1;
+            *serial = serial.next();
             vec![Down::Answer { serial: *serial, ask: *ask, verdict: Verdict::Unready, through, images: Vec::new() }]
         }
         Up::Catch { ask } => vec![Down::Caught { ask: *ask, reached: false }],

@@ -44,7 +44,7 @@ fn a_reader_that_never_confirms_delays_others_once() {
     };
     watches(&mut session).expect("images");
     // What it was told so far it confirms: it is one that others wait for.
-    session.say(Up::Received { serial: 1 });
+    session.say(Up::Received { serial: wayfs_wire::FrameSerial(1) });
     fs::write(world.mount.path("first"), "1").unwrap();
     session.hear_until(|down| matches!(down, Down::Images { .. }).then_some(())).expect("it is told");
     let mut number = 0;
