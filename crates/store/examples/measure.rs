@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use wayfs_store::{ChunkConfig, ChunkStore, DataDir, FjallMetaStore, MetaConfig, Role};
+use wayfs_store::{ChunkConfig, ChunkStore, DataDir, FjallMetaStore, MetaConfig, Role, Syncer};
 use wayfs_types::{Batch, Digest, MetaStore, Ticket};
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
@@ -28,6 +28,9 @@ fn main() -> Outcome<()> {
 fn measure(scratch: &Path, time: Duration) -> Outcome<()> {
     let directory = DataDir::open(&scratch.join("data"), Role::Server)?;
     commits(&directory, scratch, time)?;
+    for rows in [100_000, 1_000_000] {
+        tables(&scratch.join(format!("rows{rows}")), rows)?;
+    }
     for len in [4 << 10, 64 << 10, 256 << 10, 1 << 20] {
         chunks(&directory, scratch, len, time)?;
     }
@@ -88,12 +91,41 @@ fn commits(directory: &DataDir, scratch: &Path, time: Duration) -> Outcome<()> {
     let (alone, limit) = (n as f64 / spent.as_secs_f64(), limit.rate());
     println!("one durable commit at a time  {alone:9.0} /s   {:.2} of write+fdatasync ({limit:.0} /s)", alone / limit);
 
-    // Thirty-two writers behind one engine thread: each waits for its own batch.
     let store = Mutex::new(store);
-    let (done, committed) = (AtomicBool::new(false), AtomicU64::new(n));
+    let committed = AtomicU64::new(n);
+    for writers in [4, 32] {
+        let grouped = many_writers(&store, &syncer, &committed, (writers, time))?;
+        println!("{writers:2} writers, durable, grouped  {grouped:9.0} /s   {:.2} of write+fdatasync", grouped / limit);
+    }
+    let total = committed.load(Ordering::Relaxed);
+
+    let store = store.into_inner().map_err(|_| "a writer panicked")?;
+    reads(&store, total, time)?;
+    drop((store, syncer));
     let begin = Instant::now();
+    let mut store = FjallMetaStore::open(directory, MetaConfig::default())?;
+    println!("open with {} batches       {:9.0} ms", store.committed(), begin.elapsed().as_secs_f64() * 1e3);
+    let (mut last, begin) = (Ticket(0), Instant::now());
+    let mut count = 0_u64;
+    while begin.elapsed() < time {
+        last = store.commit(batch(total + count))?;
+        count += 1;
+    }
+    println!("commits not waited for        {:9.0} /s", count as f64 / begin.elapsed().as_secs_f64());
+    store.syncer().sync_to(last)?;
+    Ok(())
+}
+
+/// So many writers behind one engine thread, each of which waits for its own batch: durable commits a second.
+fn many_writers(
+    store: &Mutex<FjallMetaStore>,
+    syncer: &Syncer,
+    committed: &AtomicU64,
+    (writers, time): (usize, Duration),
+) -> Outcome<f64> {
+    let (done, first, begin) = (AtomicBool::new(false), committed.load(Ordering::Relaxed), Instant::now());
     std::thread::scope(|scope| -> Outcome<()> {
-        let writers: Vec<_> = (0..32)
+        let writers: Vec<_> = (0..writers)
             .map(|_| {
                 scope.spawn(|| -> Result<(), wayfs_types::StorageError> {
                     let syncer = syncer.clone();
@@ -115,25 +147,76 @@ fn commits(directory: &DataDir, scratch: &Path, time: Duration) -> Outcome<()> {
         }
         Ok(())
     })?;
-    let total = committed.load(Ordering::Relaxed);
-    let grouped = (total - n) as f64 / begin.elapsed().as_secs_f64();
-    println!("32 writers, durable, grouped  {grouped:9.0} /s   {:.2} of write+fdatasync", grouped / limit);
+    Ok((committed.load(Ordering::Relaxed) - first) as f64 / begin.elapsed().as_secs_f64())
+}
 
-    let store = store.into_inner().map_err(|_| "a writer panicked")?;
-    reads(&store, total, time)?;
-    drop((store, syncer));
+/// Batches of a hundred rows: how fast they come in, how long an open takes, also after a kill, and what is in memory.
+fn tables(path: &Path, rows: u64) -> Outcome<()> {
+    let (live, image) = (path.join("live"), path.join("image"));
+    let directory = DataDir::open(&live, Role::Server)?;
+    let mut store = FjallMetaStore::open(&directory, MetaConfig::default())?;
     let begin = Instant::now();
-    let mut store = FjallMetaStore::open(directory, MetaConfig::default())?;
-    println!("open with {} batches       {:9.0} ms", store.committed(), begin.elapsed().as_secs_f64() * 1e3);
-    let (mut last, begin) = (Ticket(0), Instant::now());
-    let mut count = 0_u64;
-    while begin.elapsed() < time {
-        last = store.commit(batch(total + count))?;
-        count += 1;
-    }
-    println!("commits not waited for        {:9.0} /s", count as f64 / begin.elapsed().as_secs_f64());
-    store.syncer().sync_to(last)?;
+    put_rows(&mut store, 0..rows)?;
+    println!("{rows} rows until durable   {:9.0} ms, {} MiB resident", millis(begin), resident_mib()?);
+    drop(store);
+    let begin = Instant::now();
+    let mut store = FjallMetaStore::open(&directory, MetaConfig::default())?;
+    println!("open with {rows} rows       {:9.1} ms, {} MiB on disk", millis(begin), store.disk_bytes()? >> 20);
+    put_rows(&mut store, rows..rows + 50_000)?;
+    copy(&live, &image)?;
+    drop(store);
+    let image = DataDir::open(&image, Role::Server)?;
+    let begin = Instant::now();
+    let store = FjallMetaStore::open(&image, MetaConfig::default())?;
+    println!("open after a kill             {:9.1} ms", millis(begin));
+    drop(store);
+    std::fs::remove_dir_all(path)?;
     Ok(())
+}
+
+fn put_rows(store: &mut FjallMetaStore, rows: std::ops::Range<u64>) -> Outcome<()> {
+    let syncer = store.syncer();
+    for first in rows.step_by(100) {
+        let mut batch = Batch::default();
+        for n in first..first + 100 {
+            batch.put(n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes().to_vec(), vec![n as u8; 120]);
+        }
+        let ticket = loop {
+            match store.commit(batch.clone()) {
+                Err(wayfs_types::StorageError::Busy(_)) => std::thread::sleep(Duration::from_millis(1)),
+                other => break other?,
+            }
+        };
+        if first % 2000 == 0 {
+            syncer.sync_to(ticket)?;
+        }
+    }
+    syncer.sync_to(store.committed())?;
+    Ok(())
+}
+
+fn copy(from: &Path, to: &Path) -> Outcome<()> {
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy(&entry.path(), &target)?;
+        } else {
+            std::fs::copy(entry.path(), target)?;
+        }
+    }
+    Ok(())
+}
+
+fn millis(begin: Instant) -> f64 {
+    begin.elapsed().as_secs_f64() * 1e3
+}
+
+fn resident_mib() -> Outcome<u64> {
+    let pages = std::fs::read_to_string("/proc/self/statm")?;
+    let resident: u64 = pages.split(' ').nth(1).ok_or("no resident pages")?.parse()?;
+    Ok(resident * rustix::param::page_size() as u64 >> 20)
 }
 
 fn reads(store: &FjallMetaStore, total: u64, time: Duration) -> Outcome<()> {
