@@ -14,12 +14,12 @@ use std::time::{Duration, Instant};
 use tracing::{debug, error, info, warn};
 use wayfs_net::{CloseCode, SendHere, Waiting};
 use wayfs_proto::{Changed, Happening, Input, Neighbour, Output, PeerId, Replica};
-use wayfs_store::FjallMetaStore;
+use wayfs_store::DiskMetaStore;
 use wayfs_types::request::{Answer, Outcome, RequestId};
 use wayfs_types::{Content, FileId, FsError, Name, RecordId, Ticket, Time};
 
 /// The engine as live nodes run it.
-pub type LiveReplica = Replica<FjallMetaStore>;
+pub type LiveReplica = Replica<DiskMetaStore>;
 
 /// Number that a peer gets that broke the protocol.
 pub(crate) const CLOSE_PROTOCOL: CloseCode = CloseCode::application(1);

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use wayfs_proto::Role;
-use wayfs_store::{DataDir, FjallMetaStore, MetaConfig, OpenError, Remedy};
+use wayfs_store::{DataDir, DiskMetaStore, MetaConfig, OpenError, Remedy};
 
 /// Whether anything is changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,7 +77,7 @@ pub fn repair(
         (Remedy::Empty, Role::Home, _) => State::Hopeless,
         (_, _, Consent::LookOnly) => State::Damaged,
         (Remedy::Cut { .. }, _, Consent::Repair) => {
-            drop(FjallMetaStore::open_accepting_loss(&data, MetaConfig::default())?);
+            drop(DiskMetaStore::open_accepting_loss(&data, MetaConfig::default())?);
             State::Repaired
         }
         (Remedy::Empty, Role::Station | Role::Client, Consent::Repair) => {

@@ -418,7 +418,7 @@ mod tests {
     fn a_store_that_comes_while_chunks_are_synced_is_not_promised_with_them() {
         let scratch = tempfile::tempdir().unwrap();
         let data = wayfs_store::DataDir::open(scratch.path(), wayfs_store::Role::Client).unwrap();
-        let store = wayfs_store::FjallMetaStore::open(&data, wayfs_store::MetaConfig::default()).unwrap();
+        let store = wayfs_store::DiskMetaStore::open(&data, wayfs_store::MetaConfig::default()).unwrap();
         let syncer = store.syncer();
         let (store, disk) = (Mutex::new(store), Mutex::new(ModelDisk::default()));
         // What a store does: the chunk first, then the record that names it.

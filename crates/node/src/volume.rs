@@ -38,7 +38,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 use wayfs_proto::{Full, Input, Replica, Role, Room, ServerRoom};
-use wayfs_store::{ChunkConfig, ChunkStore, DataDir, FjallMetaStore, MetaConfig, Pressure, Reserves};
+use wayfs_store::{ChunkConfig, ChunkStore, DataDir, DiskMetaStore, MetaConfig, Pressure, Reserves};
 use wayfs_types::{FileId, FsError, Life, OriginId, RecordId, Seal, StorageError, Ticket, VolumeId};
 
 /// Chunks of at most 1 MiB, and as many bytes of bases, that all neighbours together may have in memory here; one more
@@ -98,7 +98,7 @@ impl Volume {
         };
         let data = DataDir::open(&settings.directory, kind)?;
         let (meta, segments) = store_configs(&settings);
-        let open_tables = if settings.accept_loss { FjallMetaStore::open_accepting_loss } else { FjallMetaStore::open };
+        let open_tables = if settings.accept_loss { DiskMetaStore::open_accepting_loss } else { DiskMetaStore::open };
         let store = open_tables(&data, meta)?;
         let (chunks, report) = ChunkStore::open(&data, segments)?;
         tracing::debug!(?report, "chunks opened");

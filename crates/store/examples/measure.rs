@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use wayfs_store::{ChunkConfig, ChunkStore, DataDir, FjallMetaStore, MetaConfig, Role, Syncer};
+use wayfs_store::{ChunkConfig, ChunkStore, DataDir, DiskMetaStore, MetaConfig, Role, Syncer};
 use wayfs_types::{Batch, Digest, MetaStore, Ticket};
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
@@ -76,7 +76,7 @@ fn batch(n: u64) -> Batch {
 
 fn commits(directory: &DataDir, scratch: &Path, time: Duration) -> Outcome<()> {
     let mut limit = SyncLimit::new(scratch)?;
-    let mut store = FjallMetaStore::open(directory, MetaConfig::default())?;
+    let mut store = DiskMetaStore::open(directory, MetaConfig::default())?;
     let syncer = store.syncer();
     let (mut n, mut spent) = (0_u64, Duration::ZERO);
     // The two take turns, so that a busy disk is busy for both.
@@ -103,7 +103,7 @@ fn commits(directory: &DataDir, scratch: &Path, time: Duration) -> Outcome<()> {
     reads(&store, total, time)?;
     drop((store, syncer));
     let begin = Instant::now();
-    let mut store = FjallMetaStore::open(directory, MetaConfig::default())?;
+    let mut store = DiskMetaStore::open(directory, MetaConfig::default())?;
     println!("open with {} batches       {:9.0} ms", store.committed(), begin.elapsed().as_secs_f64() * 1e3);
     let (mut last, begin) = (Ticket(0), Instant::now());
     let mut count = 0_u64;
@@ -118,7 +118,7 @@ fn commits(directory: &DataDir, scratch: &Path, time: Duration) -> Outcome<()> {
 
 /// So many writers behind one engine thread, each of which waits for its own batch: durable commits a second.
 fn many_writers(
-    store: &Mutex<FjallMetaStore>,
+    store: &Mutex<DiskMetaStore>,
     syncer: &Syncer,
     committed: &AtomicU64,
     (writers, time): (usize, Duration),
@@ -154,27 +154,27 @@ fn many_writers(
 fn tables(path: &Path, rows: u64) -> Outcome<()> {
     let (live, image) = (path.join("live"), path.join("image"));
     let directory = DataDir::open(&live, Role::Server)?;
-    let mut store = FjallMetaStore::open(&directory, MetaConfig::default())?;
+    let mut store = DiskMetaStore::open(&directory, MetaConfig::default())?;
     let begin = Instant::now();
     put_rows(&mut store, 0..rows)?;
     println!("{rows} rows until durable   {:9.0} ms, {} MiB resident", millis(begin), resident_mib()?);
     drop(store);
     let begin = Instant::now();
-    let mut store = FjallMetaStore::open(&directory, MetaConfig::default())?;
+    let mut store = DiskMetaStore::open(&directory, MetaConfig::default())?;
     println!("open with {rows} rows       {:9.1} ms, {} MiB on disk", millis(begin), store.disk_bytes()? >> 20);
     put_rows(&mut store, rows..rows + 50_000)?;
     copy(&live, &image)?;
     drop(store);
     let image = DataDir::open(&image, Role::Server)?;
     let begin = Instant::now();
-    let store = FjallMetaStore::open(&image, MetaConfig::default())?;
+    let store = DiskMetaStore::open(&image, MetaConfig::default())?;
     println!("open after a kill             {:9.1} ms", millis(begin));
     drop(store);
     std::fs::remove_dir_all(path)?;
     Ok(())
 }
 
-fn put_rows(store: &mut FjallMetaStore, rows: std::ops::Range<u64>) -> Outcome<()> {
+fn put_rows(store: &mut DiskMetaStore, rows: std::ops::Range<u64>) -> Outcome<()> {
     let syncer = store.syncer();
     for first in rows.step_by(100) {
         let mut batch = Batch::default();
@@ -219,7 +219,7 @@ fn resident_mib() -> Outcome<u64> {
     Ok(resident * rustix::param::page_size() as u64 >> 20)
 }
 
-fn reads(store: &FjallMetaStore, total: u64, time: Duration) -> Outcome<()> {
+fn reads(store: &DiskMetaStore, total: u64, time: Duration) -> Outcome<()> {
     let (mut count, mut n, begin) = (0_u64, 1_u64, Instant::now());
     while begin.elapsed() < time {
         n = n.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

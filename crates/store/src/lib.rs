@@ -1,7 +1,7 @@
 //! Metadata and contents on disk.
 //!
 //! * [`DataDir`]: a locked directory with a format of a known version;
-//! * [`FjallMetaStore`] and [`MemoryMetaStore`]: the tables of a replica, with their [`Syncer`];
+//! * [`DiskMetaStore`] and [`MemoryMetaStore`]: the tables of a replica, with their [`Syncer`];
 //! * [`ChunkStore`]: chunks by name in append-only segments.
 //!
 //! What was synced is there after any crash, or the open says what is missing.
@@ -12,13 +12,13 @@ mod checked_value;
 mod chunks;
 mod descriptors;
 mod directory;
+mod disk_meta;
+mod disk_opening;
+mod disk_writing;
 mod durable_marker;
 mod error;
 #[doc(hidden)]
 pub mod file_fuzzing;
-mod fjall_meta;
-mod fjall_opening;
-mod fjall_writing;
 mod gathering;
 mod group_sync;
 mod journal_inspection;
@@ -39,9 +39,9 @@ pub use chunks::{
 };
 pub use descriptors::DESCRIPTORS_RESERVED;
 pub use directory::{DataDir, Role};
+pub use disk_meta::{DiskMetaStore, MetaConfig, MetaReport};
+pub use disk_writing::Pressure;
 pub use error::OpenError;
-pub use fjall_meta::{FjallMetaStore, MetaConfig, MetaReport};
-pub use fjall_writing::Pressure;
 pub use memory_meta::MemoryMetaStore;
 pub use repair::{DamagedFile, Examination, Remedy, examine, set_tables_aside};
 pub use snapshot::MetaSnapshot;

@@ -5,10 +5,10 @@
 //! with empty ones and learns anew. Nothing is removed: what is cut or set aside lies in `damaged/`.
 
 use crate::directory::DataDir;
+use crate::disk_meta::{DiskMetaStore, MetaConfig};
+use crate::disk_opening::accepted_before;
 use crate::durable_marker::DurableMarker;
 use crate::error::OpenError;
-use crate::fjall_meta::{FjallMetaStore, MetaConfig};
-use crate::fjall_opening::accepted_before;
 use crate::journal_inspection::{Inspection, Tails, free_name, inspect};
 use std::path::PathBuf;
 use wayfs_types::{MetaStore, StorageError, Ticket};
@@ -30,7 +30,7 @@ pub struct DamagedFile {
 pub enum Remedy {
     /// Nothing is damaged.
     None,
-    /// The store goes on from an earlier state: [`FjallMetaStore::open_accepting_loss`].
+    /// The store goes on from an earlier state: [`DiskMetaStore::open_accepting_loss`].
     Cut {
         /// Batches of updates that were durable and are not there any more; `None`: it cannot be told how many.
         lost_batches: Option<u64>,
@@ -132,7 +132,7 @@ impl Examination {
 
     fn judge_tables(&mut self, directory: &DataDir, tell: &mut dyn FnMut(u64)) -> Result<(), OpenError> {
         let engine = directory.join("meta");
-        let store = match FjallMetaStore::open(directory, MetaConfig::default()) {
+        let store = match DiskMetaStore::open(directory, MetaConfig::default()) {
             Ok(store) => store,
             Err(OpenError::LostBatches { durable, found }) => {
                 self.note(engine, &format!("batches {} to {durable} are not in it", found.0 + 1));

@@ -2,7 +2,7 @@
 
 use crate::chain::{END_PREFIX, TABLE_PREFIX};
 use crate::checked_value;
-use crate::fjall_meta::read_error;
+use crate::disk_meta::read_error;
 use fjall::{Keyspace, Readable, Snapshot};
 use wayfs_types::StorageError;
 

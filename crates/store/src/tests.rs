@@ -8,7 +8,7 @@ mod memory;
 mod meta;
 mod meta_crash;
 
-use crate::{DataDir, FjallMetaStore, MetaConfig, Role};
+use crate::{DataDir, DiskMetaStore, MetaConfig, Role};
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
@@ -23,8 +23,8 @@ pub(crate) fn meta_config() -> MetaConfig {
     MetaConfig { cache_bytes: 4 << 20, memtable_bytes: 1 << 20, gather_bytes: 0, min_free: 0 }
 }
 
-pub(crate) fn open_meta(path: &Path) -> FjallMetaStore {
-    FjallMetaStore::open(&data_dir(path), meta_config()).expect("opens")
+pub(crate) fn open_meta(path: &Path) -> DiskMetaStore {
+    DiskMetaStore::open(&data_dir(path), meta_config()).expect("opens")
 }
 
 /// Copies a directory as a crash of the process would leave it; zeros at the ends of files stay holes.

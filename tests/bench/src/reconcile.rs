@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant, SystemTime};
 use wayfs_proto::{Config, Input, Neighbour, Output, PeerId, Replica, Role};
-use wayfs_store::{DataDir, FjallMetaStore, MetaConfig, Syncer};
+use wayfs_store::{DataDir, DiskMetaStore, MetaConfig, Syncer};
 use wayfs_types::request::{Change, Request, RequestId};
 use wayfs_types::{Admitted, FileId, Kind, Name, NodeId, OriginId, Time, VolumeId, WallTime};
 
@@ -36,7 +36,7 @@ fn row(count: usize) -> Result<Row> {
 }
 
 struct Host {
-    replica: Replica<FjallMetaStore>,
+    replica: Replica<DiskMetaStore>,
     syncer: Syncer,
     start: Instant,
     spent: Duration,
@@ -45,7 +45,7 @@ struct Host {
 
 impl Host {
     fn open(directory: &std::path::Path, role: Role, origin: OriginId, start: Instant) -> Result<Self> {
-        let store = FjallMetaStore::open(&DataDir::open(directory, wayfs_store::Role::Server)?, MetaConfig::default())?;
+        let store = DiskMetaStore::open(&DataDir::open(directory, wayfs_store::Role::Server)?, MetaConfig::default())?;
         let syncer = store.syncer();
         let config = Config::new(VolumeId::from_bytes([1; 16]), role, origin, "bench@host".to_owned(), node(origin));
         let replica = Replica::open(config, store, Time::ZERO)?;

@@ -10,7 +10,7 @@ use std::io::{self, BufReader, Read, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Component, Path, PathBuf};
 use wayfs_control::report::RestoreReport;
-use wayfs_store::{ChunkConfig, ChunkError, ChunkStore, DataDir, FjallMetaStore, MetaConfig, Role};
+use wayfs_store::{ChunkConfig, ChunkError, ChunkStore, DataDir, DiskMetaStore, MetaConfig, Role};
 use wayfs_types::{Batch, Digest, MetaStore as _, StorageError};
 
 /// Longest small file of a backup.
@@ -94,7 +94,7 @@ pub fn restore(source: Source<'_>, data: &Path, tell: &mut dyn FnMut(u64)) -> Re
 
 struct Restoring<'a> {
     chunks: ChunkStore,
-    meta: FjallMetaStore,
+    meta: DiskMetaStore,
     volume: Option<Vec<u8>>,
     identity: Option<Vec<u8>>,
     servers: Option<Vec<u8>>,
@@ -115,7 +115,7 @@ struct Restored {
 impl<'a> Restoring<'a> {
     fn new(staging: &Path, tell: &'a mut dyn FnMut(u64)) -> Result<Self, RestoreError> {
         let directory = DataDir::open(&staging.join("store"), Role::Server)?;
-        let meta = FjallMetaStore::open(&directory, MetaConfig::default())?;
+        let meta = DiskMetaStore::open(&directory, MetaConfig::default())?;
         let (chunks, _) = ChunkStore::open(&directory, ChunkConfig::default())?;
         let report = RestoreReport::default();
         Ok(Self { chunks, meta, volume: None, identity: None, servers: None, facts: None, tables: None, report, tell })

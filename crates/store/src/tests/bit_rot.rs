@@ -1,7 +1,7 @@
 //! Any byte of any file may change: never a wrong value, never a panic.
 
 use super::{Random, copy_image, data_dir, meta_config, open_meta};
-use crate::FjallMetaStore;
+use crate::DiskMetaStore;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use wayfs_types::{Batch, MetaStore};
@@ -48,7 +48,7 @@ fn rotten_tables_give_errors_and_never_wrong_values() {
         let mut byte = [0];
         file.read_exact_at(&mut byte, at).unwrap();
         file.write_all_at(&[byte[0] ^ (1 << random.below(8))], at).unwrap();
-        if let Ok(store) = FjallMetaStore::open(&data_dir(&copy), meta_config()) {
+        if let Ok(store) = DiskMetaStore::open(&data_dir(&copy), meta_config()) {
             for key in (0..4000_u64).step_by(7) {
                 match store.get(&key.to_be_bytes()) {
                     Ok(Some(found)) => {

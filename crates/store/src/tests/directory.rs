@@ -1,7 +1,7 @@
 //! Locks and formats.
 
 use super::data_dir;
-use crate::{ChunkConfig, ChunkStore, DataDir, FjallMetaStore, OpenError, Role};
+use crate::{ChunkConfig, ChunkStore, DataDir, DiskMetaStore, OpenError, Role};
 
 #[test]
 fn a_second_opener_is_told_who_has_it() {
@@ -86,5 +86,5 @@ fn an_engine_directory_left_half_made_is_made_again() {
     let directory = data_dir(scratch.path());
     std::fs::create_dir_all(scratch.path().join("meta/keyspaces")).unwrap();
     std::fs::write(scratch.path().join("meta/0.jnl"), b"").unwrap();
-    FjallMetaStore::open(&directory, super::meta_config()).unwrap();
+    DiskMetaStore::open(&directory, super::meta_config()).unwrap();
 }

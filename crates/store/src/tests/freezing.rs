@@ -1,12 +1,12 @@
 //! What a sync writes when something was frozen before it, and what a commit does when the disk is busy.
 
 use super::{copy_image, data_dir, meta_config, open_meta};
-use crate::{FjallMetaStore, MetaConfig};
+use crate::{DiskMetaStore, MetaConfig};
 use std::fs::File;
 use std::process::Command;
 use wayfs_types::{Batch, MetaStore, StorageError, Ticket};
 
-fn put(store: &mut FjallMetaStore, key: u8) -> Ticket {
+fn put(store: &mut DiskMetaStore, key: u8) -> Ticket {
     let mut batch = Batch::default();
     batch.put(vec![key], vec![key; 100]);
     store.commit(batch).unwrap()
@@ -17,7 +17,7 @@ fn a_sync_writes_what_was_frozen_and_not_what_came_later() {
     let scratch = tempfile::tempdir().unwrap();
     let live = scratch.path().join("live");
     let config = MetaConfig { gather_bytes: 1 << 20, ..meta_config() };
-    let mut store = FjallMetaStore::open(&data_dir(&live), config).unwrap();
+    let mut store = DiskMetaStore::open(&data_dir(&live), config).unwrap();
     let syncer = store.syncer();
     let early = put(&mut store, 1);
     let frozen = syncer.freeze().unwrap();
@@ -38,7 +38,7 @@ fn a_sync_writes_what_was_frozen_and_not_what_came_later() {
 fn many_commits_beside_a_frozen_batch_are_written_behind_it() {
     let scratch = tempfile::tempdir().unwrap();
     let config = MetaConfig { gather_bytes: 1000, ..meta_config() };
-    let mut store = FjallMetaStore::open(&data_dir(scratch.path()), config).unwrap();
+    let mut store = DiskMetaStore::open(&data_dir(scratch.path()), config).unwrap();
     let syncer = store.syncer();
     put(&mut store, 0);
     let frozen = syncer.freeze().unwrap();
@@ -77,7 +77,7 @@ fn without_descriptors() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let scratch = tempfile::tempdir().unwrap();
     let config = MetaConfig { gather_bytes: 1 << 20, ..meta_config() };
-    let mut store = FjallMetaStore::open(&data_dir(scratch.path()), config).unwrap();
+    let mut store = DiskMetaStore::open(&data_dir(scratch.path()), config).unwrap();
     let syncer = store.syncer();
     let first = put(&mut store, 0);
     syncer.sync_to(first).unwrap();

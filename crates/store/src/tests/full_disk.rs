@@ -1,7 +1,7 @@
 //! A disk that fills up loses nothing that was acknowledged.
 
 use super::{Random, SmallDisk, data_dir};
-use crate::{ChunkConfig, ChunkError, ChunkStore, FjallMetaStore, MetaConfig};
+use crate::{ChunkConfig, ChunkError, ChunkStore, DiskMetaStore, MetaConfig};
 use wayfs_types::{Batch, Digest, MetaStore, StorageError, Ticket};
 
 fn batch(n: u64) -> Batch {
@@ -10,14 +10,14 @@ fn batch(n: u64) -> Batch {
     batch
 }
 
-fn check(store: &FjallMetaStore, durable: Ticket) {
+fn check(store: &DiskMetaStore, durable: Ticket) {
     for n in 0..durable.0 {
         assert_eq!(store.get(&n.to_be_bytes()), Ok(Some(Random(n + 1).bytes(8000))), "batch {n} of {durable}");
     }
 }
 
 /// Fills the disk by commits until one is refused; returns what was durable then.
-fn fill(store: &mut FjallMetaStore) -> (Ticket, StorageError) {
+fn fill(store: &mut DiskMetaStore) -> (Ticket, StorageError) {
     let syncer = store.syncer();
     for n in store.committed().0..20_000 {
         match store.commit(batch(n)) {
@@ -38,7 +38,7 @@ fn metadata_with_a_reserve_is_refused_in_peace() {
     let Some(disk) = SmallDisk::mount(48) else { return };
     let directory = data_dir(&disk.path().join("data"));
     let config = MetaConfig { cache_bytes: 1 << 20, memtable_bytes: 2 << 20, gather_bytes: 0, min_free: 16 << 20 };
-    let mut store = FjallMetaStore::open(&directory, config).unwrap();
+    let mut store = DiskMetaStore::open(&directory, config).unwrap();
     let (durable, error) = fill(&mut store);
     assert_eq!(error, StorageError::NoSpace);
     assert!(durable > Ticket(100), "{durable} batches fitted");
@@ -46,7 +46,7 @@ fn metadata_with_a_reserve_is_refused_in_peace() {
     let last = store.committed();
     assert_eq!(store.syncer().sync_to(last), Ok(last), "what was committed can still be synced");
     drop(store);
-    check(&FjallMetaStore::open(&directory, config).unwrap(), last);
+    check(&DiskMetaStore::open(&directory, config).unwrap(), last);
 }
 
 /// One row of many: small, in no order, and it does not compress.
@@ -65,9 +65,9 @@ fn metadata_in_no_order_are_refused_in_peace_and_go_on_when_there_is_room() {
     let directory = data_dir(&disk.path().join("data"));
     let config =
         MetaConfig { cache_bytes: 1 << 20, memtable_bytes: 8 << 20, gather_bytes: 1 << 20, min_free: 16 << 20 };
-    let mut store = FjallMetaStore::open(&directory, config).unwrap();
+    let mut store = DiskMetaStore::open(&directory, config).unwrap();
     let syncer = store.syncer();
-    let commit = |store: &mut FjallMetaStore, first: u64| {
+    let commit = |store: &mut DiskMetaStore, first: u64| {
         let mut batch = Batch::default();
         for n in first..first + 16 {
             let (key, value) = row(n);
@@ -99,7 +99,7 @@ fn metadata_in_no_order_are_refused_in_peace_and_go_on_when_there_is_room() {
     assert!(kept > 50_000, "{kept} rows fitted");
     let last = store.committed();
     assert_eq!(syncer.sync_to(last), Ok(last), "what was committed can still be synced");
-    let check = |store: &FjallMetaStore, kept: u64| {
+    let check = |store: &DiskMetaStore, kept: u64| {
         for n in (0..kept).step_by(97) {
             let (key, value) = row(n);
             assert_eq!(store.get(&key), Ok(Some(value)), "row {n} of {kept}");
@@ -110,7 +110,7 @@ fn metadata_in_no_order_are_refused_in_peace_and_go_on_when_there_is_room() {
     commit(&mut store, kept).expect("there is room again");
     kept += 16;
     drop((store, syncer));
-    check(&FjallMetaStore::open(&directory, config).unwrap(), kept);
+    check(&DiskMetaStore::open(&directory, config).unwrap(), kept);
 }
 
 /// Proves [S-full-disk] where somebody else takes the room to the last byte: what was accepted waits, and the store goes on.
@@ -120,7 +120,7 @@ fn a_disk_that_somebody_else_fills_breaks_nothing() {
     let directory = data_dir(&disk.path().join("data"));
     let config =
         MetaConfig { cache_bytes: 1 << 20, memtable_bytes: 2 << 20, gather_bytes: 1 << 20, min_free: 16 << 20 };
-    let mut store = FjallMetaStore::open(&directory, config).unwrap();
+    let mut store = DiskMetaStore::open(&directory, config).unwrap();
     let syncer = store.syncer();
     let last = (0..50).map(|n| store.commit(batch(n)).unwrap()).last().unwrap();
     syncer.sync_to(last).unwrap();
@@ -145,14 +145,14 @@ fn a_disk_that_somebody_else_fills_breaks_nothing() {
     std::fs::remove_file(&rest).unwrap();
     let last = store.commit(batch(accepted)).expect("there is room again");
     syncer.sync_to(last).expect("all that was accepted is written");
-    let check = |store: &FjallMetaStore| {
+    let check = |store: &DiskMetaStore| {
         for n in 0..=accepted {
             assert_eq!(store.get(&n.to_be_bytes()), Ok(Some(Random(n + 1).bytes(8000))), "batch {n}");
         }
     };
     check(&store);
     drop((store, syncer));
-    check(&FjallMetaStore::open(&directory, config).unwrap());
+    check(&DiskMetaStore::open(&directory, config).unwrap());
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn metadata_without_a_reserve_stops_and_comes_back() {
     std::fs::write(&ballast, vec![1; 8 << 20]).unwrap();
     let directory = data_dir(&disk.path().join("data"));
     let config = MetaConfig { cache_bytes: 1 << 20, memtable_bytes: 2 << 20, gather_bytes: 0, min_free: 0 };
-    let mut store = FjallMetaStore::open(&directory, config).unwrap();
+    let mut store = DiskMetaStore::open(&directory, config).unwrap();
     // Somebody else fills the disk between the look at the room and the write.
     for n in 0..200 {
         store.commit(batch(n)).unwrap();
@@ -178,7 +178,7 @@ fn metadata_without_a_reserve_stops_and_comes_back() {
     drop(store);
     std::fs::remove_file(&ballast).unwrap();
     std::fs::remove_file(&rest).unwrap();
-    let mut store = FjallMetaStore::open(&directory, config).unwrap();
+    let mut store = DiskMetaStore::open(&directory, config).unwrap();
     check(&store, durable);
     let next = store.committed().0;
     assert_eq!(store.commit(batch(next)), Ok(Ticket(next + 1)));

@@ -2,7 +2,7 @@
 
 use super::{Random, data_dir, meta_config, open_meta};
 use crate::suite::{self, Subject};
-use crate::{FjallMetaStore, MetaConfig};
+use crate::{DiskMetaStore, MetaConfig};
 use std::sync::atomic::{AtomicBool, Ordering};
 use wayfs_types::{Batch, MetaStore, StorageError, Ticket};
 
@@ -26,13 +26,13 @@ fn passes_the_suite_gathering_commits() {
         suite::run(|| {
             fresh += 1;
             let directory = data_dir(&scratch.path().join(fresh.to_string()));
-            let store = FjallMetaStore::open(&directory, config).unwrap();
+            let store = DiskMetaStore::open(&directory, config).unwrap();
             Subject { syncer: store.syncer(), store }
         });
     }
 }
 
-fn put(store: &mut FjallMetaStore, key: u64, value: &[u8]) -> Ticket {
+fn put(store: &mut DiskMetaStore, key: u64, value: &[u8]) -> Ticket {
     let mut batch = Batch::default();
     batch.put(key.to_be_bytes().to_vec(), value.to_vec());
     store.commit(batch).unwrap()
@@ -84,7 +84,7 @@ fn syncs_on_other_threads_share_and_never_lag() {
 
 fn syncs_share(config: MetaConfig) {
     let scratch = tempfile::tempdir().unwrap();
-    let mut store = FjallMetaStore::open(&data_dir(scratch.path()), config).unwrap();
+    let mut store = DiskMetaStore::open(&data_dir(scratch.path()), config).unwrap();
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..3 {
@@ -121,7 +121,7 @@ fn too_long_keys_and_full_disks_are_refused_and_change_nothing() {
     assert_eq!(put(&mut store, 1, b"goes on"), Ticket(1));
     drop(store);
     let config = MetaConfig { min_free: u64::MAX / 4, ..meta_config() };
-    let mut store = FjallMetaStore::open(&data_dir(scratch.path()), config).unwrap();
+    let mut store = DiskMetaStore::open(&data_dir(scratch.path()), config).unwrap();
     let mut batch = Batch::default();
     batch.put(vec![1], vec![]);
     assert_eq!(store.commit(batch), Err(StorageError::NoSpace));

@@ -1,14 +1,14 @@
 //! Crashes and damage of the metadata store: images of a running store, cut and changed.
 
 use super::{Random, copy_image, data_dir, meta_config, open_meta};
-use crate::{FjallMetaStore, OpenError};
+use crate::{DiskMetaStore, OpenError};
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use wayfs_types::{Batch, MetaStore, Ticket};
 
 /// Batch `n` puts key `n`, replaces `last`, and removes key `n - 3`.
-fn commit(store: &mut FjallMetaStore, n: u64) {
+fn commit(store: &mut DiskMetaStore, n: u64) {
     let mut batch = Batch::default();
     batch.put(n.to_be_bytes().to_vec(), vec![n as u8; 300]);
     batch.put(b"last".to_vec(), n.to_be_bytes().to_vec());
@@ -19,7 +19,7 @@ fn commit(store: &mut FjallMetaStore, n: u64) {
 }
 
 /// Checks that the store holds exactly the first batches, and how many.
-fn prefix(store: &FjallMetaStore) -> u64 {
+fn prefix(store: &DiskMetaStore) -> u64 {
     let Some(last) = store.get(b"last").unwrap() else {
         assert_eq!(store.scan(b"", b"", 10).unwrap(), vec![]);
         return 0;
@@ -97,8 +97,8 @@ fn a_killed_process_loses_only_what_was_gathered_last() {
     let scratch = tempfile::tempdir().unwrap();
     let live = scratch.path().join("live");
     let config = crate::MetaConfig { gather_bytes: 1 << 20, ..meta_config() };
-    let mut store = FjallMetaStore::open(&data_dir(&live), config).unwrap();
-    let put = |store: &mut FjallMetaStore, n: u8| {
+    let mut store = DiskMetaStore::open(&data_dir(&live), config).unwrap();
+    let put = |store: &mut DiskMetaStore, n: u8| {
         let mut batch = Batch::default();
         batch.put(vec![n], vec![n; 100]);
         store.commit(batch).unwrap()
@@ -106,7 +106,7 @@ fn a_killed_process_loses_only_what_was_gathered_last() {
     let kept = |name: &str| -> Vec<u8> {
         let image = scratch.path().join(name);
         copy_image(&live, &image);
-        let store = FjallMetaStore::open(&data_dir(&image), config).unwrap();
+        let store = DiskMetaStore::open(&data_dir(&image), config).unwrap();
         store.scan(b"", b"", 100).unwrap().into_iter().map(|(key, _)| key[0]).collect()
     };
     put(&mut store, 1);
@@ -180,19 +180,19 @@ fn damage_of_what_was_synced_is_named_and_not_served() {
         let (copy, journal) = image.copy(&format!("rot{round}"));
         flip(&journal, at);
         let directory = data_dir(&copy);
-        match FjallMetaStore::open(&directory, meta_config()) {
+        match DiskMetaStore::open(&directory, meta_config()) {
             Err(OpenError::LostBatches { durable, found }) => assert!(found < durable && durable == Ticket(12)),
             Err(other) => panic!("byte {at}: {other}"),
             Ok(store) => panic!("byte {at}: opened with {} batches", prefix(&store)),
         }
         assert!(copy.join("damaged").read_dir().unwrap().next().is_some(), "the evidence is kept");
-        assert!(FjallMetaStore::open(&directory, meta_config()).is_err(), "it stays refused");
-        let store = FjallMetaStore::open_accepting_loss(&directory, meta_config()).unwrap();
+        assert!(DiskMetaStore::open(&directory, meta_config()).is_err(), "it stays refused");
+        let store = DiskMetaStore::open_accepting_loss(&directory, meta_config()).unwrap();
         assert!(store.report().accepted.is_some());
         let n = prefix(&store);
         assert!(n < 12);
         drop(store);
-        let mut store = FjallMetaStore::open(&directory, meta_config()).unwrap();
+        let mut store = DiskMetaStore::open(&directory, meta_config()).unwrap();
         commit(&mut store, n + 1);
         std::fs::remove_dir_all(&copy).unwrap();
     }
@@ -223,15 +223,15 @@ fn damage_in_an_older_journal_leaves_what_was_before_it() {
     let (copy, journal) = split("older");
     flip(&journal, image.ends[5] + 60);
     let directory = data_dir(&copy);
-    let refused = FjallMetaStore::open(&directory, meta_config()).unwrap_err();
+    let refused = DiskMetaStore::open(&directory, meta_config()).unwrap_err();
     assert!(matches!(refused, OpenError::Damaged(_) | OpenError::LostBatches { .. }), "{refused}");
-    let store = FjallMetaStore::open_accepting_loss(&directory, meta_config()).unwrap();
+    let store = DiskMetaStore::open_accepting_loss(&directory, meta_config()).unwrap();
     assert!(store.report().accepted.is_some());
     assert_eq!(prefix(&store), 6);
     drop(store);
     let kept: Vec<_> = copy.join("damaged").read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(kept.len(), 2, "the rest of the damaged journal, and the one after it: {kept:?}");
-    let mut store = FjallMetaStore::open(&directory, meta_config()).unwrap();
+    let mut store = DiskMetaStore::open(&directory, meta_config()).unwrap();
     commit(&mut store, 7);
     drop((store, directory));
     assert_eq!(prefix(&open_meta(&copy)), 7, "and it goes on");
@@ -248,10 +248,10 @@ fn a_store_that_was_swapped_for_an_older_copy_is_refused() {
     drop(store);
     std::fs::remove_dir_all(copy.join("meta")).unwrap();
     copy_image(&old, &copy.join("meta"));
-    let refused = FjallMetaStore::open(&data_dir(&copy), meta_config());
+    let refused = DiskMetaStore::open(&data_dir(&copy), meta_config());
     assert!(matches!(refused, Err(OpenError::LostBatches { durable: Ticket(21), found: Ticket(20) })));
     std::fs::remove_dir_all(copy.join("meta")).unwrap();
-    let refused = FjallMetaStore::open(&data_dir(&copy), meta_config());
+    let refused = DiskMetaStore::open(&data_dir(&copy), meta_config());
     assert!(matches!(refused, Err(OpenError::LostBatches { durable: Ticket(21), found: Ticket(0) })));
 }
 
@@ -261,7 +261,7 @@ fn syncs_follow_the_engine_to_its_next_journals() {
     let scratch = tempfile::tempdir().unwrap();
     let live = scratch.path().join("live");
     let config = crate::MetaConfig { memtable_bytes: 8 << 20, ..meta_config() };
-    let mut store = FjallMetaStore::open(&data_dir(&live), config).unwrap();
+    let mut store = DiskMetaStore::open(&data_dir(&live), config).unwrap();
     let value = Random(8).bytes(1 << 20);
     let has_next = || (1..2000).any(|id| live.join(format!("meta/{id}.jnl")).exists());
     let (mut last, mut count) = (Ticket(0), 0_u64);
@@ -284,7 +284,7 @@ fn syncs_follow_the_engine_to_its_next_journals() {
     let image = scratch.path().join("image");
     drop(store);
     copy_image(&live, &image);
-    let store = FjallMetaStore::open(&data_dir(&image), config).unwrap();
+    let store = DiskMetaStore::open(&data_dir(&image), config).unwrap();
     assert_eq!(store.committed(), last);
     assert_eq!(store.get(b"last"), Ok(Some((count - 1).to_be_bytes().to_vec())));
 }

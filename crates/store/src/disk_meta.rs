@@ -9,10 +9,10 @@ use crate::chain::{END_PREFIX, TABLE_PREFIX};
 use crate::checked_value;
 use crate::descriptors::SpareDescriptor;
 use crate::directory::DataDir;
+use crate::disk_opening::{accepted_before, discard_half_made, loss, newest_journal, open_engine, read_chain};
+use crate::disk_writing::{Pressure, Shared, SyncState};
 use crate::durable_marker::DurableMarker;
 use crate::error::{OpenError, is_no_space};
-use crate::fjall_opening::{accepted_before, discard_half_made, loss, newest_journal, open_engine, read_chain};
-use crate::fjall_writing::{Pressure, Shared, SyncState};
 use crate::gathering::{Direction, Gathering};
 use crate::group_sync::GroupSync;
 use crate::journal_inspection::{Tails, VALUE_MAX, inspect, set_aside};
@@ -61,7 +61,7 @@ pub struct MetaReport {
 }
 
 /// Tables on disk.
-pub struct FjallMetaStore {
+pub struct DiskMetaStore {
     shared: Arc<Shared>,
     report: MetaReport,
 }
@@ -73,7 +73,7 @@ enum OnLoss {
     Accept,
 }
 
-impl FjallMetaStore {
+impl DiskMetaStore {
     /// Opens the metadata of a data directory, making it if it is not there.
     ///
     /// # Errors
@@ -83,7 +83,7 @@ impl FjallMetaStore {
         Self::open_with(directory, config, OnLoss::Refuse)
     }
 
-    /// As [`FjallMetaStore::open`], but goes on with what is left after a loss.
+    /// As [`DiskMetaStore::open`], but goes on with what is left after a loss.
     ///
     /// The report says what was accepted. Only a person should decide this.
     ///
@@ -248,13 +248,13 @@ fn overlay(
     Ok(pairs)
 }
 
-impl std::fmt::Debug for FjallMetaStore {
+impl std::fmt::Debug for DiskMetaStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "FjallMetaStore(batch {})", self.committed())
+        write!(f, "DiskMetaStore(batch {})", self.committed())
     }
 }
 
-impl MetaStore for FjallMetaStore {
+impl MetaStore for DiskMetaStore {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StorageError> {
         self.shared.check()?;
         if let Some(gathered) = self.shared.gathering().get(key) {

@@ -2,8 +2,8 @@
 
 use crate::chain::{CHAIN_KEY, Chain};
 use crate::descriptors::TABLE_FILES_MAX;
+use crate::disk_meta::MetaConfig;
 use crate::error::OpenError;
-use crate::fjall_meta::MetaConfig;
 use crate::journal_inspection::{Inspection, cut};
 use fjall::{Database, Keyspace, KeyspaceCreateOptions};
 use std::fs::File;
