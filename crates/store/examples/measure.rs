@@ -216,7 +216,7 @@ fn millis(begin: Instant) -> f64 {
 fn resident_mib() -> Outcome<u64> {
     let pages = std::fs::read_to_string("/proc/self/statm")?;
     let resident: u64 = pages.split(' ').nth(1).ok_or("no resident pages")?.parse()?;
-    Ok(resident * rustix::param::page_size() as u64 >> 20)
+    Ok((resident * rustix::param::page_size() as u64) >> 20)
 }
 
 fn reads(store: &DiskMetaStore, total: u64, time: Duration) -> Outcome<()> {

@@ -16,7 +16,8 @@ pub(crate) const TABLE_PREFIX: u8 = 1;
 pub(crate) const END_PREFIX: u8 = 2;
 
 const VERSION: u8 = 1;
-const LEN: usize = 21;
+/// Bytes of a chain record.
+pub(crate) const LEN: usize = 21;
 
 /// Where a chain of batches stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

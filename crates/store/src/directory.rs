@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The format version of the whole directory. Stores of another are refused: nothing was released that wrote them.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 const MAGIC: &str = "WAYFS-STORE";
 const FORMAT: &str = "FORMAT";
 const LOCK: &str = "LOCK";
@@ -87,7 +87,7 @@ pub(crate) fn sync_directory(path: &Path) -> Result<(), OpenError> {
     File::open(path).and_then(|directory| directory.sync_all()).map_err(OpenError::io("sync directory", path))
 }
 
-fn make_private(path: &Path) -> Result<(), OpenError> {
+pub(crate) fn make_private(path: &Path) -> Result<(), OpenError> {
     DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(OpenError::io("make directory", path))
 }
 

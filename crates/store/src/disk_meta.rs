@@ -1,32 +1,32 @@
-//! Tables on disk, in the log-structured engine fjall.
+//! Tables on disk: a [`crate::log`] of our own under an [`crate::index`], a log-structured merge tree that has none.
 //!
-//! What the engine does not promise by itself is added here: a checksum in each value,
-//! the [`crate::chain`] that shows where the store ends, a look at the journals before
-//! each open, room kept free so that no write fails in the middle, and a sync that does
-//! not hold up commits and has little to write down.
+//! ```text
+//!   commit ──▶ gathering ──▶ log ──▶ index, in memory ──checkpoint──▶ tables; the log is shortened
+//!                            └─sync─▶ durable
+//! ```
+//!
+//! Each value has a checksum, and each batch a place in the [`crate::chain`], which shows where the store ends. Room is
+//! kept free so that no write fails in the middle, and a sync does not hold up commits.
 
 use crate::chain::{END_PREFIX, TABLE_PREFIX};
 use crate::checked_value;
-use crate::descriptors::SpareDescriptor;
 use crate::directory::DataDir;
-use crate::disk_opening::{accepted_before, discard_half_made, loss, newest_journal, open_engine, read_chain};
-use crate::disk_writing::{Pressure, Shared, SyncState};
-use crate::durable_marker::DurableMarker;
+use crate::disk_opening::{OnLoss, Opened};
+use crate::disk_writing::{Pressure, Shared};
 use crate::error::{OpenError, is_no_space};
 use crate::gathering::{Direction, Gathering};
-use crate::group_sync::GroupSync;
-use crate::journal_inspection::{Tails, VALUE_MAX, inspect, set_aside};
-use crate::journal_room::JournalRoom;
-use crate::poison::Poison;
+use crate::index::Pair;
+use crate::log::disk::SystemDisk;
 use crate::snapshot::MetaSnapshot;
-use crate::space::Space;
 use crate::syncer::{SyncBackend, Syncer};
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use wayfs_types::{Batch, MetaStore, Pairs, StorageError, Ticket};
 
 /// Longest key, in bytes.
 const KEY_MAX: usize = 4096;
+/// Longest value, in bytes.
+const VALUE_MAX: usize = 64 << 20;
+
 /// How a metadata store uses memory and disk.
 #[derive(Debug, Clone, Copy)]
 pub struct MetaConfig {
@@ -66,13 +66,6 @@ pub struct DiskMetaStore {
     report: MetaReport,
 }
 
-/// Whether an open may go on after a loss.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum OnLoss {
-    Refuse,
-    Accept,
-}
-
 impl DiskMetaStore {
     /// Opens the metadata of a data directory, making it if it is not there.
     ///
@@ -94,68 +87,24 @@ impl DiskMetaStore {
     }
 
     fn open_with(directory: &DataDir, config: MetaConfig, on_loss: OnLoss) -> Result<Self, OpenError> {
-        let engine_path = directory.join("meta");
-        let marker_path = directory.join("meta.durable");
-        let accepted_path = directory.join("meta.accepted");
-        let opened = DurableMarker::open(&marker_path).map_err(OpenError::io("open", &marker_path));
-        let (mut marker, promised) = opened?;
-        discard_half_made(&engine_path, promised)?;
-        let damaged = directory.join("damaged");
-        let look = || inspect(&engine_path, &damaged, accepted_before(&accepted_path), Tails::Cut);
-        let mut inspection = look()?;
-        let seen = inspection.damage.clone().map(OpenError::Damaged);
-        // The engine believes what a damaged journal says of lengths: it does not get to see one.
-        let seen = match (seen, on_loss) {
-            (Some(damage), OnLoss::Refuse) => return Err(damage),
-            (seen, _) => seen,
-        };
-        if let (Some(_), Some(gap)) = (&seen, &inspection.gap) {
-            set_aside(gap, &damaged)?;
-            inspection = look()?;
-        }
-        let (database, tables) = open_engine(&engine_path, config, &inspection, promised)?;
-        let found = read_chain(&tables)?;
-        let loss = loss(&inspection, promised, found);
-        let loss = loss.or(seen);
-        let accepted = match (loss, on_loss) {
-            (None, _) => None,
-            (Some(error), OnLoss::Refuse) => return Err(error),
-            (Some(error), OnLoss::Accept) => {
-                tracing::error!(%error, "metadata loss accepted");
-                marker.clear().map_err(OpenError::io("clear", &marker_path))?;
-                let note = found.ticket.to_string();
-                std::fs::write(&accepted_path, note).map_err(OpenError::io("write", &accepted_path))?;
-                Some(error.to_string())
-            }
-        };
-        let report = MetaReport { committed: found.ticket, torn_bytes: inspection.torn_bytes, accepted };
-        // The engine synced its journals while it opened: all that was found is durable.
-        marker.write(found).map_err(OpenError::io("write", &marker_path))?;
-        let newest = newest_journal(&engine_path);
-        let (journal_id, journal) = newest.map_err(OpenError::io("open journal in", &engine_path))?;
-        let shared = Shared {
-            database,
-            tables,
-            gathering: Mutex::new(Gathering::after(found.ticket)),
-            gathered: Pressure::default(),
-            gather_bytes: config.gather_bytes,
-            chain: Mutex::new(found),
-            group: GroupSync::from(found.ticket.0),
-            sync: Mutex::new(SyncState {
-                journal_id,
-                journal,
-                marker,
-                room: JournalRoom::default(),
-                spare: SpareDescriptor::take(),
-            }),
-            space: Space::watch(&engine_path, config.min_free).map_err(OpenError::io("watch", &engine_path))?,
-            unchecked: AtomicU64::new(u64::MAX / 2),
-            journalled: AtomicU64::new(0),
-            poison: Poison::default(),
-            engine_path,
-            _directory: directory.clone(),
-        };
-        Ok(Self { shared: Arc::new(shared), report })
+        let opened = Opened::open(directory, config, on_loss, Arc::new(SystemDisk))?;
+        let report = opened.report.clone();
+        Ok(Self { shared: Arc::new(Shared::start(opened, config, directory)?), report })
+    }
+
+    /// A store on a disk of the caller's, who does the checkpoints as well.
+    #[cfg(test)]
+    pub(crate) fn open_by_hand(
+        directory: &DataDir,
+        config: MetaConfig,
+        disk: Arc<dyn crate::log::disk::LogDisk>,
+    ) -> Result<(Self, crate::checkpoints::Checkpoints), OpenError> {
+        use crate::checkpoints::{Checkpointer, Checkpoints};
+        let Opened { tables, marker, report } = Opened::open(directory, config, OnLoss::Refuse, disk)?;
+        let tables = Arc::new(tables);
+        let checkpoints = Checkpoints::new(Arc::clone(&tables));
+        let shared = Shared::with(tables, marker, Checkpointer::by_hand(), (config, directory));
+        Ok((Self { shared: Arc::new(shared), report }, checkpoints))
     }
 
     /// What the open found.
@@ -166,8 +115,7 @@ impl DiskMetaStore {
     /// The tables as the last synced batch, or a later one, left them.
     #[must_use]
     pub fn snapshot(&self) -> MetaSnapshot {
-        let shared = &self.shared;
-        MetaSnapshot { snapshot: shared.database.snapshot(), tables: shared.tables.clone() }
+        MetaSnapshot::new(&self.shared.tables.index)
     }
 
     /// The syncing half.
@@ -195,7 +143,8 @@ impl DiskMetaStore {
     /// # Errors
     /// [`StorageError::Io`].
     pub fn disk_bytes(&self) -> Result<u64, StorageError> {
-        self.shared.database.disk_space().map_err(|error| StorageError::Io(error.to_string()))
+        let tables = &self.shared.tables;
+        Ok(tables.index.disk_bytes() + tables.tail().log.disk_bytes())
     }
 
     fn scan_in(&self, range: (&[u8], &[u8]), limit: usize, direction: Direction) -> Result<Pairs, StorageError> {
@@ -208,7 +157,7 @@ impl DiskMetaStore {
         }
         // Held to the end: what leaves the gathering meanwhile may be missing in a range begun before.
         let gathering = self.shared.gathering();
-        let stored = self.shared.tables.range(start..end);
+        let stored = self.shared.tables.index.range(start..end);
         match (gathering.is_empty(), direction) {
             (true, Direction::Forth) => stored.take(limit).map(pair).collect(),
             (true, Direction::Back) => stored.rev().take(limit).map(pair).collect(),
@@ -261,7 +210,7 @@ impl MetaStore for DiskMetaStore {
             return Ok(gathered);
         }
         let key = stored_key(key);
-        let sealed = self.shared.tables.get(&key).map_err(read_error)?;
+        let sealed = self.shared.tables.index.get(&key).map_err(read_error)?;
         sealed.map(|sealed| checked_value::open(&key, &sealed).map(<[u8]>::to_vec)).transpose()
     }
 
@@ -283,7 +232,7 @@ impl MetaStore for DiskMetaStore {
     }
 }
 
-/// A key as the engine has it.
+/// A key as the index has it.
 pub(crate) fn stored_key(key: &[u8]) -> Vec<u8> {
     let mut stored = Vec::with_capacity(1 + key.len());
     stored.push(TABLE_PREFIX);
@@ -291,7 +240,7 @@ pub(crate) fn stored_key(key: &[u8]) -> Vec<u8> {
     stored
 }
 
-/// Refuses what the engine's journal could not take.
+/// Refuses what the log could not take.
 fn check_lengths(batch: &Batch) -> Result<(), StorageError> {
     for (key, value) in &batch.changes {
         let len = value.as_ref().map_or(0, Vec::len);
@@ -302,17 +251,18 @@ fn check_lengths(batch: &Batch) -> Result<(), StorageError> {
     Ok(())
 }
 
-fn pair(guard: fjall::Guard) -> Result<(Vec<u8>, Vec<u8>), StorageError> {
-    let (key, sealed) = guard.into_inner().map_err(read_error)?;
+/// A pair as it was committed.
+pub(crate) fn pair(stored: Pair) -> Result<(Vec<u8>, Vec<u8>), StorageError> {
+    let (key, sealed) = stored.map_err(read_error)?;
     let value = checked_value::open(&key, &sealed)?;
     Ok((key.get(1..).unwrap_or_default().to_vec(), value.to_vec()))
 }
 
-/// A read that fails in the engine met damage or a failing disk; the store itself goes on.
-pub(crate) fn read_error(error: fjall::Error) -> StorageError {
+/// A read that fails in the index met damage or a failing disk; the store itself goes on.
+fn read_error(error: lsm_tree::Error) -> StorageError {
     match error {
-        fjall::Error::Io(error) if is_no_space(&error) => StorageError::NoSpace,
-        fjall::Error::Io(error) => StorageError::Io(error.to_string()),
+        lsm_tree::Error::Io(error) if is_no_space(&error) => StorageError::NoSpace,
+        lsm_tree::Error::Io(error) => StorageError::Io(error.to_string()),
         other => StorageError::Corrupt(other.to_string()),
     }
 }

@@ -1,94 +1,130 @@
 //! Opening the tables on disk: what is there, and whether it is what was promised.
 
-use crate::chain::{CHAIN_KEY, Chain};
-use crate::descriptors::TABLE_FILES_MAX;
-use crate::disk_meta::MetaConfig;
+use crate::chain::Chain;
+use crate::directory::{DataDir, make_private, sync_directory};
+use crate::disk_meta::{MetaConfig, MetaReport};
+use crate::durable_marker::DurableMarker;
 use crate::error::OpenError;
-use crate::journal_inspection::{Inspection, cut};
-use fjall::{Database, Keyspace, KeyspaceCreateOptions};
-use std::fs::File;
+use crate::index::Index;
+use crate::log::disk::LogDisk;
+use crate::log::format::encode_header;
+use crate::log::inspection::{FoundFile, Inspection, Met, inspect};
+use crate::log::repair::{keep_evidence, set_aside};
+use crate::log::writer::{LogWriter, OlderFile, OpenFile, Prepare};
+use crate::space::Space;
+use crate::tables::{Tables, Tail};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use wayfs_types::Ticket;
 
-pub(crate) fn journal_path(engine: &Path, id: u64) -> PathBuf {
-    engine.join(format!("{id}.jnl"))
+/// Whether an open may go on after a loss.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OnLoss {
+    Refuse,
+    Accept,
 }
 
-pub(crate) fn newest_journal(engine: &Path) -> std::io::Result<(u64, File)> {
-    let mut newest = None;
-    for entry in std::fs::read_dir(engine)? {
-        let name = entry?.file_name();
-        let id = name.to_str().and_then(|name| name.strip_suffix(".jnl")).and_then(|id| id.parse().ok());
-        newest = newest.max(id);
+/// Where the parts of a store are.
+pub(crate) struct Places {
+    pub(crate) meta: PathBuf,
+    pub(crate) index: PathBuf,
+    pub(crate) log: PathBuf,
+    pub(crate) marker: PathBuf,
+    pub(crate) damaged: PathBuf,
+}
+
+impl Places {
+    pub(crate) fn of(directory: &DataDir) -> Self {
+        let meta = directory.join("meta");
+        let (marker, damaged) = (directory.join("meta.durable"), directory.join("damaged"));
+        Self { index: meta.join("index"), log: meta.join("log"), meta, marker, damaged }
     }
-    let id = newest.ok_or_else(|| std::io::Error::other("there is no journal"))?;
-    Ok((id, File::open(journal_path(engine, id))?))
 }
 
-/// Removes an engine directory whose making was cut short: the engine cannot take it up again.
-pub(crate) fn discard_half_made(engine: &Path, promised: Option<Chain>) -> Result<(), OpenError> {
-    let exists = engine.exists();
-    let is_made = engine.join("version").metadata().is_ok_and(|version| version.len() > 0);
-    if !exists || is_made {
-        return Ok(());
+/// What an open found, ready to go on.
+pub(crate) struct Opened {
+    pub(crate) tables: Tables,
+    pub(crate) marker: DurableMarker,
+    pub(crate) report: MetaReport,
+}
+
+impl Opened {
+    pub(crate) fn open(
+        directory: &DataDir,
+        config: MetaConfig,
+        on_loss: OnLoss,
+        disk: Arc<dyn LogDisk>,
+    ) -> Result<Self, OpenError> {
+        let places = Places::of(directory);
+        let opened = DurableMarker::open(&places.marker).map_err(OpenError::io("open", &places.marker));
+        let (mut marker, promised) = opened?;
+        for path in [&places.meta, &places.log] {
+            make_private(path)?;
+        }
+        sync_directory(&places.meta)?;
+        sync_directory(directory.path())?;
+        let index = Index::open(&places.index, config)?;
+        let (inspection, sealed_through) = replay(&places.log, &index)?;
+        let accepted = judge(&places, &inspection, promised, on_loss)?;
+        let found = inspection.last;
+        let torn = inspection.gap.as_ref().filter(|gap| gap.later.is_empty());
+        let torn_bytes = torn.map_or(0, |gap| gap.written_until - gap.at);
+        let report = MetaReport { committed: found.ticket, torn_bytes, accepted };
+        if report.accepted.is_some() {
+            marker.clear().map_err(OpenError::io("clear", &places.marker))?;
+        }
+        let log = continue_log(&places.log, inspection, disk).map_err(OpenError::io("open log in", &places.log))?;
+        // A killed process leaves batches that it did not sync.
+        log.file().sync().map_err(OpenError::io("sync log in", &places.log))?;
+        marker.write(found).map_err(OpenError::io("write", &places.marker))?;
+        let space = Space::watch(&places.meta, config.min_free).map_err(OpenError::io("watch", &places.meta))?;
+        let tail = Tail { chain: found, log, sealed_through };
+        Ok(Self { tables: Tables::new(Arc::new(index), space, tail), marker, report })
     }
-    if let Some(chain) = promised.filter(|chain| chain.ticket > Ticket(0)) {
-        return Err(OpenError::LostBatches { durable: chain.ticket, found: Ticket(0) });
-    }
-    std::fs::remove_dir_all(engine).map_err(OpenError::io("remove half-made", engine))
 }
 
-pub(crate) fn accepted_before(path: &Path) -> Ticket {
-    let note = std::fs::read_to_string(path).unwrap_or_default();
-    Ticket(note.trim().parse().unwrap_or(0))
+/// Applies to the index what the log has after it. Tables in memory end where files do, as they did when these were written.
+fn replay(log: &Path, index: &Index) -> Result<(Inspection, Ticket), OpenError> {
+    let from = index.chain()?;
+    let mut sealed_through = from.ticket;
+    let inspection = inspect(log, from, &mut |met| match met {
+        Met::Batch(items) => index.apply_read(items),
+        Met::Turn(last) if last.ticket > sealed_through => {
+            index.seal(last);
+            sealed_through = last.ticket;
+        }
+        Met::Turn(_) => {}
+    })?;
+    Ok((inspection, sealed_through))
 }
 
-pub(crate) fn open_engine(
-    path: &Path,
-    config: MetaConfig,
+/// Whether what was found may be gone on with. What does not belong to it is taken out of the log; says what loss was accepted.
+fn judge(
+    places: &Places,
     inspection: &Inspection,
     promised: Option<Chain>,
-) -> Result<(Database, Keyspace), OpenError> {
-    let build = || {
-        Database::builder(path)
-            .cache_size(config.cache_bytes)
-            .max_cached_files(Some(TABLE_FILES_MAX))
-            .journal_compression(fjall::CompressionType::None)
-            // With a second worker the engine's first one spins for as long as the second merges tables.
-            .worker_threads(1)
-            .open()
-    };
-    let database = match build() {
-        // The last batch can be torn in the one field that only the engine can check. If nobody was
-        // told that the batch is durable, it goes the way of every half-written batch.
-        Err(fjall::Error::JournalRecovery(error)) => {
-            let promised = promised.unwrap_or_default().ticket;
-            match (&inspection.last_begins, inspection.last) {
-                (Some((journal, begins)), Some(last)) if last.ticket > promised => {
-                    cut(journal, *begins)?;
-                    build()?
-                }
-                _ => return Err(fjall::Error::JournalRecovery(error).into()),
-            }
-        }
-        other => other?,
-    };
-    let options = || KeyspaceCreateOptions::default().max_memtable_size(config.memtable_bytes);
-    let tables = database.keyspace("tables", options)?;
-    Ok((database, tables))
-}
-
-pub(crate) fn read_chain(tables: &Keyspace) -> Result<Chain, OpenError> {
-    match tables.get(CHAIN_KEY)? {
-        None => Ok(Chain::default()),
-        Some(bytes) => {
-            Chain::decode(&bytes).ok_or_else(|| OpenError::Damaged("its chain record does not decode".to_owned()))
-        }
+    on_loss: OnLoss,
+) -> Result<Option<String>, OpenError> {
+    if let Some(gap) = &inspection.gap {
+        keep_evidence(gap, &places.damaged)?;
     }
+    let accepted = match (loss(inspection, promised), on_loss) {
+        (None, _) => None,
+        (Some(error), OnLoss::Refuse) => return Err(error),
+        (Some(error), OnLoss::Accept) => {
+            tracing::error!(%error, "metadata loss accepted");
+            Some(error.to_string())
+        }
+    };
+    if let Some(gap) = &inspection.gap {
+        set_aside(gap, &places.damaged)?;
+    }
+    Ok(accepted)
 }
 
 /// What is missing of what was promised.
-pub(crate) fn loss(inspection: &Inspection, promised: Option<Chain>, found: Chain) -> Option<OpenError> {
+fn loss(inspection: &Inspection, promised: Option<Chain>) -> Option<OpenError> {
+    let found = inspection.last;
     if let Some(promised) = promised {
         if promised.ticket > found.ticket {
             return Some(OpenError::LostBatches { durable: promised.ticket, found: found.ticket });
@@ -97,11 +133,28 @@ pub(crate) fn loss(inspection: &Inspection, promised: Option<Chain>, found: Chai
             return Some(OpenError::Damaged(format!("batch {} is not the one that was written", found.ticket)));
         }
     }
-    if let Some(damage) = &inspection.damage {
-        return Some(OpenError::Damaged(damage.clone()));
+    inspection.damage.clone().map(OpenError::Damaged)
+}
+
+/// Goes on behind the last batch: in its file, or in a new one if the index is ahead of the log or there is none.
+fn continue_log(directory: &Path, found: Inspection, disk: Arc<dyn LogDisk>) -> std::io::Result<LogWriter> {
+    for path in &found.idle {
+        disk.remove(path)?;
     }
-    // A torn engine checksum may have cost the one batch that `open_engine` cut.
-    let seen = inspection.last.unwrap_or_default().ticket.0;
-    let is_short = seen > found.ticket.0.saturating_add(1);
-    is_short.then(|| OpenError::Damaged(format!("journals reach batch {seen}, tables batch {}", found.ticket)))
+    let mut files = found.files;
+    let newest = files.pop_if(|newest| newest.last == found.last);
+    let current = match newest {
+        Some(newest) => {
+            let file = disk.open(&newest.number.path(directory))?;
+            OpenFile { number: newest.number, file, at: newest.end, len: newest.len }
+        }
+        None => {
+            let fresh = Prepare::of(found.next, directory.to_path_buf(), Arc::clone(&disk)).create()?;
+            fresh.file.write_at(&encode_header(fresh.number, found.last), 0)?;
+            fresh
+        }
+    };
+    let older = |file: FoundFile| OlderFile { number: file.number, last: file.last.ticket, len: file.len };
+    let older = files.into_iter().map(older).collect();
+    Ok(LogWriter::new(disk, directory.to_path_buf(), current, older))
 }

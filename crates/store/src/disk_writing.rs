@@ -1,51 +1,40 @@
 //! The writing and syncing half of the tables on disk.
 //!
-//! A commit only gathers. Batches go to the engine when somebody syncs or writes, and those calls may wait for the disk:
+//! A commit only gathers. Batches go to the tables when somebody syncs or writes, and those calls may wait for the disk:
 //! a commit never does, since whoever commits holds the volume.
 //!
 //! ```text
-//!   commit ──▶ open ──freeze──▶ closed ──sync_to, write──▶ journal ──fdatasync──▶ durable
+//!   commit ──▶ open ──freeze──▶ closed ──sync_to, write──▶ log ──fdatasync──▶ durable
 //! ```
 //!
 //! What a sync writes is what was frozen before: whoever has other things to make durable first (chunks that the records
 //! name) freezes, sees to those, and then syncs. A commit that comes meanwhile gets a later ticket.
 
-use crate::chain::{BatchSum, CHAIN_KEY, Chain};
 use crate::checked_value;
-use crate::descriptors::{SpareDescriptor, is_exhausted};
+use crate::checkpoints::Checkpointer;
 use crate::directory::DataDir;
-use crate::disk_meta::stored_key;
-use crate::disk_opening::{journal_path, newest_journal};
+use crate::disk_meta::{MetaConfig, stored_key};
+use crate::disk_opening::Opened;
 use crate::durable_marker::DurableMarker;
+use crate::error::OpenError;
 use crate::gathering::{Changes, Gathering};
 use crate::group_sync::GroupSync;
-use crate::journal_room::JournalRoom;
-use crate::poison::Poison;
-use crate::space::Space;
+use crate::log::format::Item;
 use crate::syncer::SyncBackend;
-use fjall::{Database, Keyspace, PersistMode};
-use std::fs::File;
-use std::path::PathBuf;
+use crate::tables::{Tables, Tail};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use wayfs_types::{Batch, StorageError, Ticket};
 
-/// Sealed tables in memory that a write waits behind; one below where the engine itself
-/// would wait, because the engine's wait does not end when its writer died.
-const SEALED_MAX: usize = 3;
-/// Unmerged tables on disk that a write waits behind, for the same reason (the engine: 30).
-const UNMERGED_MAX: usize = 24;
-/// What the journal takes for a change beside key and value, and a share of what it takes for a batch.
-const ITEM_LEN_MAX: usize = 64;
-/// Room that a write leaves on the disk: what the file system itself may need for it.
-const DISK_MARGIN: u64 = 1 << 20;
-/// Longest wait of one write for the engine to catch up; the next try waits anew.
+/// Longest wait of one write for checkpoints to catch up; the next try waits anew.
 const BEHIND_MAX: Duration = Duration::from_secs(5);
+/// Longest wait before the next look: the word that a checkpoint is done can come between a look and a wait.
+const LOOK_PAUSE: Duration = Duration::from_millis(20);
 /// Gathered bytes from which on writers should be slowed down: what a slow disk (20 MB/s) writes within a second.
 const PRESSED_MIN: usize = 16 << 20;
-/// Most bytes gathered; a commit beyond is refused. As much as writers that were slowed down can bring together while the
-/// engine merges its tables.
+/// Most bytes gathered; a commit beyond is refused. As much as writers that were slowed down can bring together while
+/// tables are merged.
 const GATHERED_MAX: usize = 64 << 20;
 /// So many times [`crate::MetaConfig::gather_bytes`] may come together while a sync is on its way, which writes it in the right
 /// order: after the chunks that it names.
@@ -72,42 +61,50 @@ impl Pressure {
 
 /// What the store and its syncers share.
 pub(crate) struct Shared {
-    pub(crate) database: Database,
-    pub(crate) tables: Keyspace,
-    pub(crate) engine_path: PathBuf,
-    /// Commits that the engine does not have yet. Taken after `chain`, and briefly.
-    pub(crate) gathering: Mutex<Gathering>,
+    pub(crate) tables: Arc<Tables>,
+    /// Commits that the tables do not have yet. Taken after the tail of the tables, and briefly.
+    gathering: Mutex<Gathering>,
     /// Its bytes, for whoever must not wait for that lock.
     pub(crate) gathered: Pressure,
-    pub(crate) gather_bytes: usize,
-    /// The chain with all batches that the engine has. Whoever writes a batch holds it.
-    pub(crate) chain: Mutex<Chain>,
-    pub(crate) group: GroupSync,
-    /// Belongs to the leader of the group. Taken before `chain`.
-    pub(crate) sync: Mutex<SyncState>,
-    pub(crate) space: Space,
+    gather_bytes: usize,
+    group: GroupSync,
+    /// Belongs to the leader of the group. Taken before the tail of the tables.
+    marker: Mutex<DurableMarker>,
     /// Bytes committed since the room was looked at.
-    pub(crate) unchecked: AtomicU64,
-    /// Bytes given to the engine's journals since the open, or a little more.
-    pub(crate) journalled: AtomicU64,
-    pub(crate) poison: Poison,
+    unchecked: AtomicU64,
+    checkpointer: Checkpointer,
     /// Keeps the directory locked while the store lives.
-    pub(crate) _directory: DataDir,
-}
-
-pub(crate) struct SyncState {
-    pub(crate) journal_id: u64,
-    pub(crate) journal: File,
-    pub(crate) marker: DurableMarker,
-    pub(crate) room: JournalRoom,
-    /// Given up when the next journal cannot be opened otherwise.
-    pub(crate) spare: SpareDescriptor,
+    _directory: DataDir,
 }
 
 impl Shared {
-    fn chain(&self) -> MutexGuard<'_, Chain> {
-        // The chain is one value, written whole: a panic elsewhere leaves it right.
-        self.chain.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    /// Begins to work with what an open found.
+    pub(crate) fn start(opened: Opened, config: MetaConfig, directory: &DataDir) -> Result<Self, OpenError> {
+        let tables = Arc::new(opened.tables);
+        let checkpointer = Checkpointer::start(Arc::clone(&tables));
+        let checkpointer = checkpointer.map_err(OpenError::io("start a thread for", directory.path()))?;
+        Ok(Self::with(tables, opened.marker, checkpointer, (config, directory)))
+    }
+
+    /// The same with whoever does the checkpoints.
+    pub(crate) fn with(
+        tables: Arc<Tables>,
+        marker: DurableMarker,
+        checkpointer: Checkpointer,
+        (config, directory): (MetaConfig, &DataDir),
+    ) -> Self {
+        let found = tables.tail().chain.ticket;
+        Self {
+            tables,
+            gathering: Mutex::new(Gathering::after(found)),
+            gathered: Pressure::default(),
+            gather_bytes: config.gather_bytes,
+            group: GroupSync::from(found.0),
+            marker: Mutex::new(marker),
+            unchecked: AtomicU64::new(u64::MAX / 2),
+            checkpointer,
+            _directory: directory.clone(),
+        }
     }
 
     pub(crate) fn gathering(&self) -> MutexGuard<'_, Gathering> {
@@ -116,11 +113,7 @@ impl Shared {
     }
 
     pub(crate) fn check(&self) -> Result<(), StorageError> {
-        self.poison.cause().map_or(Ok(()), |cause| Err(StorageError::Poisoned(cause.to_owned())))
-    }
-
-    fn poisoned(&self, what: &str, error: &dyn std::fmt::Display) -> StorageError {
-        StorageError::Poisoned(self.poison.set(format!("{what}: {error}")).to_owned())
+        self.tables.check()
     }
 
     /// Gathers a commit of about so many bytes. Never waits, unless each commit is to be a batch of its own.
@@ -143,18 +136,14 @@ impl Shared {
         Ok(ticket)
     }
 
-    /// Hands what is gathered to the engine, if that can be done without waiting and nobody else is about to.
+    /// Hands what is gathered to the tables, if that can be done without waiting and nobody else is about to.
     fn relieve(&self, gathered: usize) -> Result<(), StorageError> {
         let is_beside_sync = self.gathering().is_closed() && gathered < self.gather_bytes.saturating_mul(BESIDE_SYNC);
-        if is_beside_sync || self.is_behind() {
+        if is_beside_sync || self.tables.index.is_behind() {
             return Ok(());
         }
-        match self.chain.try_lock() {
-            Ok(mut chain) => self.write_open(&mut chain),
-            Err(TryLockError::Poisoned(chain)) => self.write_open(&mut chain.into_inner()),
-            // Somebody writes at this moment; the next commit looks again.
-            Err(TryLockError::WouldBlock) => Ok(()),
-        }
+        // If somebody writes at this moment, the next commit looks again.
+        self.tables.try_tail().map_or(Ok(()), |mut tail| self.write_open(&mut tail))
     }
 
     /// Refuses a batch while there is still room to refuse in peace.
@@ -163,8 +152,8 @@ impl Shared {
         if unchecked < 1 << 18 {
             return Ok(());
         }
-        // A batch is written to the journal, then to a table, then merged with its neighbours.
-        let verdict = self.space.check(bytes.saturating_mul(3));
+        // A batch is written to the log, then to a table, then merged with its neighbours.
+        let verdict = self.tables.space.check(bytes.saturating_mul(3));
         match verdict.map_err(|error| StorageError::Busy(format!("look at the free room: {error}")))? {
             Ok(()) => {
                 self.unchecked.store(0, Ordering::Relaxed);
@@ -177,25 +166,25 @@ impl Shared {
         }
     }
 
-    /// Hands everything gathered to the engine. May wait for the engine.
+    /// Hands everything gathered to the tables. May wait for checkpoints.
     fn write_all(&self) -> Result<(), StorageError> {
-        self.wait_for_engine()?;
-        self.write_open(&mut self.chain())
+        self.wait_for_checkpoints()?;
+        self.write_open(&mut self.tables.tail())
     }
 
     /// The same up to a ticket, and no more than what was frozen if that is enough.
     fn write_until(&self, ticket: Ticket) -> Result<(), StorageError> {
-        self.wait_for_engine()?;
-        let mut chain = self.chain();
-        self.write_closed(&mut chain)?;
-        if chain.ticket < ticket { self.write_open(&mut chain) } else { Ok(()) }
+        self.wait_for_checkpoints()?;
+        let mut tail = self.tables.tail();
+        self.write_closed(&mut tail)?;
+        if tail.chain.ticket < ticket { self.write_open(&mut tail) } else { Ok(()) }
     }
 
-    /// Batches go to the engine in their order, one at a time: whoever holds the chain writes.
-    fn write_open(&self, chain: &mut Chain) -> Result<(), StorageError> {
-        self.write_closed(chain)?;
+    /// Batches go to the tables in their order, one at a time: whoever holds the tail writes.
+    fn write_open(&self, tail: &mut Tail) -> Result<(), StorageError> {
+        self.write_closed(tail)?;
         self.close_open();
-        self.write_closed(chain)
+        self.write_closed(tail)
     }
 
     /// Ends the open batch, unless a closed one waits still. Says how far the closed ones go.
@@ -206,140 +195,57 @@ impl Shared {
         ticket
     }
 
-    fn write_closed(&self, chain: &mut Chain) -> Result<(), StorageError> {
+    fn write_closed(&self, tail: &mut Tail) -> Result<(), StorageError> {
         self.check()?;
         let Some(changes) = self.gathering().closed() else { return Ok(()) };
-        self.check_disk(&changes)?;
-        *chain = self.write_batch(&changes, *chain)?;
+        self.tables.write(stored(&changes), tail)?;
         self.gathering().written();
+        if self.tables.index.is_full() {
+            self.checkpointer.wake();
+        }
         Ok(())
     }
 
-    /// Somebody else may have taken the room since a batch was accepted. It waits here then: a write that fails half-way would
-    /// be the end of the store.
-    fn check_disk(&self, changes: &Changes) -> Result<(), StorageError> {
-        let item_len =
-            |(key, value): (&Vec<u8>, &Option<Vec<u8>>)| key.len() + value.as_ref().map_or(0, Vec::len) + ITEM_LEN_MAX;
-        let len: usize = changes.iter().map(item_len).sum();
-        let free = self.space.free();
-        let free = free.map_err(|error| StorageError::Busy(format!("look at the free room: {error}")))?;
-        if free < len as u64 + DISK_MARGIN { Err(StorageError::NoSpace) } else { Ok(()) }
-    }
-
-    fn write_batch(&self, changes: &Changes, last: Chain) -> Result<Chain, StorageError> {
-        let mut sum = BatchSum::default();
-        let mut write = self.database.batch().durability(Some(PersistMode::Buffer));
-        for (key, value) in changes {
-            let key = stored_key(key);
-            let value = value.as_ref().map(|value| checked_value::seal(&key, value));
-            sum.add(&key, value.as_deref());
-            let len = key.len() + value.as_ref().map_or(0, Vec::len) + ITEM_LEN_MAX;
-            self.journalled.fetch_add(len as u64, Ordering::Relaxed);
-            match value {
-                Some(value) => write.insert(&self.tables, key, value),
-                None => write.remove(&self.tables, key),
-            }
-        }
-        let next = last.next(sum.finish());
-        write.insert(&self.tables, CHAIN_KEY, next.encode());
-        write.commit().map_err(|error| self.poisoned("commit", &error))?;
-        Ok(next)
-    }
-
-    fn is_behind(&self) -> bool {
-        self.tables.sealed_memtable_count() >= SEALED_MAX || self.tables.l0_table_count() >= UNMERGED_MAX
-    }
-
-    /// Waits while the engine's own writers are behind, and sees them die meanwhile. Called with no lock held but that of the
-    /// syncs: nobody else waits here.
-    fn wait_for_engine(&self) -> Result<(), StorageError> {
+    /// Waits while checkpoints are behind. Called with no lock held but the marker's: nobody else waits here.
+    fn wait_for_checkpoints(&self) -> Result<(), StorageError> {
         let begin = Instant::now();
-        while self.is_behind() {
-            self.check_engine()?;
+        while self.tables.index.is_behind() {
+            self.check()?;
             if begin.elapsed() > BEHIND_MAX {
                 return Err(StorageError::Busy("the disk does not keep up with metadata".to_owned()));
             }
-            std::thread::sleep(Duration::from_millis(1));
+            self.checkpointer.wait_for_progress(LOOK_PAUSE);
         }
         Ok(())
-    }
-
-    /// Notices a failure of the engine's background writers.
-    fn check_engine(&self) -> Result<(), StorageError> {
-        self.database.persist(PersistMode::Buffer).map_err(|error| self.poisoned("write in the background", &error))
     }
 
     /// Makes what is committed durable up to a ticket at least, and returns the last batch that is.
     fn sync_until(&self, ticket: Ticket) -> Result<u64, StorageError> {
         self.check()?;
-        let mut sync = self.sync_state();
+        let mut marker = self.marker();
         self.write_until(ticket)?;
-        let reached = *self.chain();
-        self.sync_journal(&mut sync)?;
-        self.check_engine()?;
-        if let Err(error) = sync.marker.write(reached) {
+        let reached = self.tables.sync()?;
+        if let Err(error) = marker.write(reached) {
             // The batches are durable all the same; only the check at the next open is weaker.
             tracing::warn!(%error, "the durable marker was not written");
         }
         Ok(reached.ticket.0)
     }
 
-    /// Fills the journal ahead, if it is time to. A failure costs speed only: the next sync writes down more.
-    fn fill_ahead(&self) -> std::io::Result<()> {
-        let mut sync = self.sync_state();
-        let (journal_id, committed) = (sync.journal_id, self.journalled.load(Ordering::Relaxed));
-        if !sync.room.is_wanted(journal_id, committed) {
-            return Ok(());
-        }
-        let path = journal_path(&self.engine_path, journal_id);
-        let journal = {
-            // All that is written to a journal is written by whoever holds the chain.
-            let _chain = self.chain();
-            sync.room.fill(&path, journal_id, committed)?
-        };
-        journal.sync_data()
+    fn marker(&self) -> MutexGuard<'_, DurableMarker> {
+        // What a panic could leave half done here is only which slot is written next.
+        self.marker.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
+}
 
-    fn sync_state(&self) -> MutexGuard<'_, SyncState> {
-        // What a panic could leave half done here is only which journal was looked at last.
-        self.sync.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
-
-    /// Syncs the journal through a descriptor of our own: the engine's way holds its
-    /// writer for as long as the disk takes, and commits would wait.
-    ///
-    /// Batches in older journals were synced when the engine left those.
-    fn sync_journal(&self, sync: &mut SyncState) -> Result<(), StorageError> {
-        self.follow_journal(sync).map_err(|error| {
-            // Nothing was written or lost by looking: the journal at hand stays, and the next sync looks again.
-            if is_exhausted(&error) {
-                StorageError::Busy(format!("open the next journal: {error}"))
-            } else {
-                self.poisoned("sync", &error)
-            }
-        })?;
-        sync.journal.sync_data().map_err(|error| self.poisoned("sync", &error))
-    }
-
-    /// Goes to the newest journal.
-    fn follow_journal(&self, sync: &mut SyncState) -> std::io::Result<()> {
-        loop {
-            let next = journal_path(&self.engine_path, sync.journal_id + 1);
-            // Whether it is there takes no descriptor; nearly always it is not.
-            if next.try_exists()? {
-                sync.journal = sync.spare.open(&next)?;
-                sync.journal_id += 1;
-                continue;
-            }
-            // The engine removes journals oldest first. If ours is gone, the next may be gone too,
-            // and its absence says nothing about the ones after it.
-            if journal_path(&self.engine_path, sync.journal_id).try_exists()? {
-                return Ok(());
-            }
-            let newest = sync.spare.lend(|| newest_journal(&self.engine_path))?;
-            (sync.journal_id, sync.journal) = newest;
-        }
-    }
+/// Changes as the tables have them.
+fn stored(changes: &Changes) -> Vec<Item> {
+    let stored = |(key, value): (&Vec<u8>, &Option<Vec<u8>>)| {
+        let key = stored_key(key);
+        let value = value.as_ref().map(|value| checked_value::seal(&key, value));
+        (key, value)
+    };
+    changes.iter().map(stored).collect()
 }
 
 /// A batch that was accepted is not refused any more because it could not be written at once: the next write takes it along.
@@ -354,7 +260,7 @@ impl SyncBackend for Shared {
     fn freeze(&self) -> Result<Ticket, StorageError> {
         self.check()?;
         // A write that is under way on another thread ends first, so that what follows it can be closed, too.
-        let _chain = self.chain();
+        let _tail = self.tables.tail();
         Ok(self.close_open())
     }
 
@@ -373,9 +279,7 @@ impl SyncBackend for Shared {
     }
 
     fn make_ready(&self) {
-        if let Err(error) = self.fill_ahead() {
-            tracing::debug!(%error, "the journal was not filled ahead");
-        }
+        self.tables.make_room();
     }
 }
 
@@ -383,8 +287,7 @@ impl Drop for Shared {
     fn drop(&mut self) {
         let last = self.gathering().accepted();
         let closed = self.sync_to(last).is_ok();
-        let sync = self.sync_state();
-        if let (true, Err(error)) = (closed, sync.marker.sync()) {
+        if let (true, Err(error)) = (closed, self.marker().sync()) {
             tracing::warn!(%error, "the durable marker was not synced");
         }
     }

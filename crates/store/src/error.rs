@@ -65,9 +65,9 @@ pub enum OpenError {
     /// The store is damaged inside.
     #[error("metadata damaged: {0}")]
     Damaged(String),
-    /// The storage engine said no.
+    /// The library that keeps the tables said no.
     #[error("open metadata: {0}")]
-    Engine(#[from] fjall::Error),
+    Engine(#[from] lsm_tree::Error),
     /// The system said no.
     #[error("{what} {}", path.display())]
     Io {

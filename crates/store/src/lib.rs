@@ -9,6 +9,7 @@
 
 mod chain;
 mod checked_value;
+mod checkpoints;
 mod chunks;
 mod descriptors;
 mod directory;
@@ -21,8 +22,8 @@ mod error;
 pub mod file_fuzzing;
 mod gathering;
 mod group_sync;
-mod journal_inspection;
-mod journal_room;
+mod index;
+mod log;
 mod memory_meta;
 mod poison;
 mod repair;
@@ -30,6 +31,7 @@ mod snapshot;
 mod space;
 pub mod suite;
 mod syncer;
+mod tables;
 
 #[doc(hidden)]
 pub use chunks::fuzzing;

@@ -1,15 +1,17 @@
 //! What is damaged in the tables of a data directory, what that costs, and the way on.
 //!
-//! Two kinds of damage have two ways on. Journals are cut before the damage: the store is then what it once was. Tables
+//! Two kinds of damage have two ways on. The log is cut before the damage: the store is then what it once was. Tables
 //! that cannot be read leave nothing that hangs together: they are set aside as a whole, and whoever owns the store begins
 //! with empty ones and learns anew. Nothing is removed: what is cut or set aside lies in `damaged/`.
 
-use crate::directory::DataDir;
+use crate::directory::{DataDir, sync_directory};
 use crate::disk_meta::{DiskMetaStore, MetaConfig};
-use crate::disk_opening::accepted_before;
+use crate::disk_opening::Places;
 use crate::durable_marker::DurableMarker;
 use crate::error::OpenError;
-use crate::journal_inspection::{Inspection, Tails, free_name, inspect};
+use crate::index::Index;
+use crate::log::inspection::{Inspection, inspect};
+use crate::log::repair::free_name;
 use std::path::PathBuf;
 use wayfs_types::{MetaStore, StorageError, Ticket};
 
@@ -50,30 +52,27 @@ pub struct Examination {
     pub rows: u64,
 }
 
-/// Looks at all journals and, if these are whole, at each row of the tables. Changes nothing but what every open changes.
+/// Looks at the log and, if it is whole, at each row of the tables. Changes nothing but what every open changes.
 /// `tell` hears how many rows are done.
 ///
 /// # Errors
 /// [`OpenError::Io`]: the directory cannot be read.
 pub fn examine(directory: &DataDir, tell: &mut dyn FnMut(u64)) -> Result<Examination, OpenError> {
-    let engine = directory.join("meta");
-    let marker = directory.join("meta.durable");
-    let promised = DurableMarker::read(&marker).map_err(OpenError::io("read", &marker))?.unwrap_or_default().ticket;
+    let places = Places::of(directory);
+    let promised = DurableMarker::read(&places.marker).map_err(OpenError::io("read", &places.marker))?;
+    let promised = promised.unwrap_or_default().ticket;
     let mut found = Examination { damaged: Vec::new(), remedy: Remedy::None, rows: 0 };
-    if !engine.exists() {
+    if !places.index.exists() {
         if promised > Ticket(0) {
-            found.note(engine, "it is not there");
+            found.note(places.index, "it is not there");
             found.remedy = Remedy::Empty;
         }
         return Ok(found);
     }
-    let accepted = accepted_before(&directory.join("meta.accepted"));
-    match inspect(&engine, &directory.join("damaged"), accepted, Tails::Leave) {
-        Ok(inspection) => found.judge_journals(&inspection, promised),
-        Err(OpenError::Damaged(what)) => {
-            found.note(engine.clone(), &what);
-            found.remedy = Remedy::Empty;
-        }
+    match look(&places) {
+        Ok(inspection) => found.judge_log(&inspection, promised),
+        Err(OpenError::Engine(error)) => found.give_up(places.index, &format!("the tables cannot be opened: {error}")),
+        Err(OpenError::Damaged(what)) => found.give_up(places.meta, &what),
         Err(other) => return Err(other),
     }
     if found.remedy == Remedy::None {
@@ -82,28 +81,30 @@ pub fn examine(directory: &DataDir, tell: &mut dyn FnMut(u64)) -> Result<Examina
     Ok(found)
 }
 
+fn look(places: &Places) -> Result<Inspection, OpenError> {
+    let index = Index::open(&places.index, MetaConfig::default())?;
+    inspect(&places.log, index.chain()?, &mut |_| ())
+}
+
 /// Puts the tables into `damaged/`, so that the next open makes empty ones. Says where they are; `None`: there were none.
 ///
 /// # Errors
 /// [`OpenError::Io`]; then they are where they were.
 pub fn set_tables_aside(directory: &DataDir) -> Result<Option<PathBuf>, OpenError> {
-    let engine = directory.join("meta");
-    let aside = free_name(&directory.join("damaged"), "meta");
-    let moved = match std::fs::rename(&engine, &aside) {
+    let places = Places::of(directory);
+    let aside = free_name(&places.damaged, "meta");
+    let moved = match std::fs::rename(&places.meta, &aside) {
         Ok(()) => Some(aside),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-        Err(error) => return Err(OpenError::io("set aside", &engine)(error)),
+        Err(error) => return Err(OpenError::io("set aside", &places.meta)(error)),
     };
-    for name in ["meta.durable", "meta.accepted"] {
-        let path = directory.join(name);
-        match std::fs::remove_file(&path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(OpenError::io("remove", &path)(error));
-            }
-            Ok(()) | Err(_) => {}
+    match std::fs::remove_file(&places.marker) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(OpenError::io("remove", &places.marker)(error));
         }
+        Ok(()) | Err(_) => {}
     }
-    crate::directory::sync_directory(directory.path())?;
+    sync_directory(directory.path())?;
     Ok(moved)
 }
 
@@ -112,41 +113,43 @@ impl Examination {
         self.damaged.push(DamagedFile { path, what: what.to_owned() });
     }
 
-    fn judge_journals(&mut self, inspection: &Inspection, promised: Ticket) {
+    /// Notes damage that leaves nothing to go on from.
+    fn give_up(&mut self, path: PathBuf, what: &str) {
+        self.note(path, what);
+        self.remedy = Remedy::Empty;
+    }
+
+    fn judge_log(&mut self, inspection: &Inspection, promised: Ticket) {
         let Some(gap) = &inspection.gap else { return };
-        let whole = inspection.whole.unwrap_or_default().ticket;
-        // What the tables have themselves is not known before the engine opens them. A journal that ends before its first
-        // whole batch is judged then.
-        let may_be_torn = whole == Ticket(0) || promised <= whole;
-        if gap.later.is_empty() && inspection.damage.is_none() && may_be_torn {
+        let whole = inspection.last.ticket;
+        if inspection.damage.is_none() && promised <= whole {
             return;
         }
         let len = gap.written_until - gap.at;
-        self.note(gap.journal.clone(), &format!("damaged from byte {} on ({len} bytes)", gap.at));
+        self.note(gap.path.clone(), &format!("damaged from byte {} on ({len} bytes)", gap.at));
         for later in &gap.later {
-            self.note(later.clone(), "follows a damaged journal, so that it cannot be used");
+            self.note(later.clone(), "follows a damaged file, so that it cannot be used");
         }
-        let lost = promised.max(inspection.last.unwrap_or_default().ticket).0.saturating_sub(whole.0);
-        self.remedy = Remedy::Cut { lost_batches: (whole > Ticket(0)).then_some(lost) };
+        let lost = promised.max(inspection.seen).0.saturating_sub(whole.0);
+        self.remedy = Remedy::Cut { lost_batches: Some(lost) };
     }
 
     fn judge_tables(&mut self, directory: &DataDir, tell: &mut dyn FnMut(u64)) -> Result<(), OpenError> {
-        let engine = directory.join("meta");
+        let places = Places::of(directory);
         let store = match DiskMetaStore::open(directory, MetaConfig::default()) {
             Ok(store) => store,
             Err(OpenError::LostBatches { durable, found }) => {
-                self.note(engine, &format!("batches {} to {durable} are not in it", found.0 + 1));
+                self.note(places.log, &format!("batches {} to {durable} are not in it", found.0 + 1));
                 self.remedy = Remedy::Cut { lost_batches: Some(durable.0.saturating_sub(found.0)) };
                 return Ok(());
             }
             Err(OpenError::Damaged(what)) => {
-                self.note(engine, &what);
+                self.note(places.meta, &what);
                 self.remedy = Remedy::Cut { lost_batches: None };
                 return Ok(());
             }
             Err(OpenError::Engine(error)) => {
-                self.note(engine, &format!("the tables cannot be opened: {error}"));
-                self.remedy = Remedy::Empty;
+                self.give_up(places.index, &format!("the tables cannot be opened: {error}"));
                 return Ok(());
             }
             Err(other) => return Err(other),
@@ -165,8 +168,7 @@ impl Examination {
                 }
                 Err(StorageError::NoSpace) => return Ok(()),
                 Err(error) => {
-                    self.note(engine, &format!("a row after the first {} cannot be read: {error}", self.rows));
-                    self.remedy = Remedy::Empty;
+                    self.give_up(places.index, &format!("a row after the first {} cannot be read: {error}", self.rows));
                     return Ok(());
                 }
             }

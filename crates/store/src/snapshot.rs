@@ -1,27 +1,24 @@
 //! The tables as they were at one moment, read while the store goes on.
 
 use crate::chain::{END_PREFIX, TABLE_PREFIX};
-use crate::checked_value;
-use crate::disk_meta::read_error;
-use fjall::{Keyspace, Readable, Snapshot};
+use crate::disk_meta::pair;
+use crate::index::{Hold, Index};
+use std::sync::Arc;
 use wayfs_types::StorageError;
 
 /// All rows of a store after one of its batches.
 ///
-/// Holds back the engine's clean-up of old rows while it lives, so it is dropped as soon as it is read.
-pub struct MetaSnapshot {
-    pub(crate) snapshot: Snapshot,
-    pub(crate) tables: Keyspace,
-}
+/// Holds back the clean-up of old rows while it lives, so it is dropped as soon as it is read.
+pub struct MetaSnapshot(Hold);
 
 impl MetaSnapshot {
+    pub(crate) fn new(index: &Arc<Index>) -> Self {
+        Self(index.hold())
+    }
+
     /// Every row, checked, in order of key.
     pub fn rows(&self) -> impl Iterator<Item = Result<(Vec<u8>, Vec<u8>), StorageError>> {
-        self.snapshot.range(&self.tables, [TABLE_PREFIX]..[END_PREFIX]).map(|guard| {
-            let (key, sealed) = guard.into_inner().map_err(read_error)?;
-            let value = checked_value::open(&key, &sealed)?.to_vec();
-            Ok((key.get(1..).unwrap_or_default().to_vec(), value))
-        })
+        self.0.range(vec![TABLE_PREFIX]..vec![END_PREFIX]).map(pair)
     }
 }
 

@@ -7,6 +7,7 @@ mod full_disk;
 mod memory;
 mod meta;
 mod meta_crash;
+mod power_cuts;
 
 use crate::{DataDir, DiskMetaStore, MetaConfig, Role};
 use std::fs::File;

@@ -92,27 +92,24 @@ fn store_of(server: &Server) -> PathBuf {
     volumes.next().unwrap().unwrap().path().join("store")
 }
 
-/// Changes a bit of the engine's own checksum of a batch in the last third of the newest journal: nothing else tells.
+/// Changes a bit of the checksum over a batch in the last third of the newest file of the log: nothing else tells.
 fn damage_journal(store: &Path) {
-    let mut journals: Vec<PathBuf> = fs::read_dir(store.join("meta"))
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|end| end == "jnl"))
-        .collect();
-    journals.sort();
-    let journal = journals.pop().expect("a journal");
-    let mut bytes = fs::read(&journal).unwrap();
-    let ends: Vec<usize> =
-        bytes.windows(4).enumerate().filter(|(_, four)| four == b"FJL\x03").map(|(at, _)| at).collect();
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(store.join("meta/log")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let file = files.pop().expect("a file of the log");
+    let mut bytes = fs::read(&file).unwrap();
+    let heads: Vec<usize> =
+        bytes.windows(4).enumerate().filter(|(_, four)| four == b"WBat").map(|(at, _)| at).collect();
     // Whoever is a member by now was admitted before it.
-    assert!(ends.len() > 9, "{} batches in {}", ends.len(), journal.display());
-    bytes[ends[ends.len() * 2 / 3] - 3] ^= 4;
-    fs::write(&journal, bytes).unwrap();
+    assert!(heads.len() > 9, "{} batches in {}", heads.len(), file.display());
+    bytes[heads[heads.len() * 2 / 3] + 30] ^= 4;
+    fs::write(&file, bytes).unwrap();
 }
 
 /// Every table becomes nonsense.
 fn destroy_tables(store: &Path) {
-    fs::write(store.join("meta/version"), "gone").unwrap();
+    fs::write(store.join("meta/index/current"), "gone").unwrap();
 }
 
 fn repair(machine: &Machine, place: &Path, yes: bool) -> (i32, serde_json::Value) {
@@ -126,7 +123,7 @@ fn only_volume(report: &serde_json::Value) -> &serde_json::Value {
     &report[0]["volumes"][0]
 }
 
-/// [S-damage] A home's journal has a flipped bit that only the storage engine's checksum sees.
+/// [S-damage] A home's log has a flipped bit that only the checksum over a batch sees.
 #[test]
 fn a_home_whose_journal_is_damaged_learns_the_rest_from_others() {
     let mut fleet = Fleet::new();

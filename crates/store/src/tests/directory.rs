@@ -59,11 +59,13 @@ fn formats_that_are_newer_older_damaged_or_foreign_are_refused() {
         std::fs::write(&format, format!("{text} {:08x}\n", crc32fast::hash(text.as_bytes()))).unwrap();
         DataDir::open(scratch.path(), Role::Server)
     };
-    assert!(matches!(open_as("WAYFS-STORE 3 server"), Err(OpenError::TooNew { found: 3, known: 2, .. })));
-    let refused = open_as("WAYFS-STORE 1 server");
-    assert!(matches!(refused, Err(OpenError::TooOld { found: 1, known: 2, .. })));
-    assert!(refused.unwrap_err().to_string().contains("Copy the files out"), "it says what to do");
-    for damaged in [&b""[..], b"WAYFS-STORE 2 server 00000000\n", b"\xff\xfe", b"WAYFS-STORE"] {
+    assert!(matches!(open_as("WAYFS-STORE 4 server"), Err(OpenError::TooNew { found: 4, known: 3, .. })));
+    for former in [1, 2] {
+        let refused = open_as(&format!("WAYFS-STORE {former} server"));
+        assert!(matches!(refused, Err(OpenError::TooOld { found, known: 3, .. }) if found == former));
+        assert!(refused.unwrap_err().to_string().contains("Copy the files out"), "it says what to do");
+    }
+    for damaged in [&b""[..], b"WAYFS-STORE 3 server 00000000\n", b"\xff\xfe", b"WAYFS-STORE"] {
         std::fs::write(&format, damaged).unwrap();
         assert!(matches!(DataDir::open(scratch.path(), Role::Server), Err(OpenError::NotOurs(_))));
     }
@@ -77,14 +79,15 @@ fn the_format_file_is_as_drawn() {
     let scratch = tempfile::tempdir().unwrap();
     drop(data_dir(scratch.path()));
     let text = std::fs::read_to_string(scratch.path().join("FORMAT")).unwrap();
-    assert_eq!(text, "WAYFS-STORE 2 server 4ba4247b\n");
+    assert_eq!(text, "WAYFS-STORE 3 server 870e24e5\n");
 }
 
 #[test]
 fn an_engine_directory_left_half_made_is_made_again() {
     let scratch = tempfile::tempdir().unwrap();
     let directory = data_dir(scratch.path());
-    std::fs::create_dir_all(scratch.path().join("meta/keyspaces")).unwrap();
-    std::fs::write(scratch.path().join("meta/0.jnl"), b"").unwrap();
+    std::fs::create_dir_all(scratch.path().join("meta/index.new/tables")).unwrap();
+    std::fs::create_dir_all(scratch.path().join("meta/log")).unwrap();
+    std::fs::write(scratch.path().join("meta/log/00000001.log"), b"").unwrap();
     DiskMetaStore::open(&directory, super::meta_config()).unwrap();
 }

@@ -1,6 +1,9 @@
 //! Crashes and damage of the metadata store: images of a running store, cut and changed.
 
 use super::{Random, copy_image, data_dir, meta_config, open_meta};
+use crate::chain::Chain;
+use crate::log::FileNumber;
+use crate::log::format::{HEAD_LEN, encode_header};
 use crate::{DiskMetaStore, OpenError};
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
@@ -49,6 +52,10 @@ struct Image {
     ends: Vec<u64>,
 }
 
+fn log_file(directory: &Path, number: u64) -> PathBuf {
+    FileNumber(number).path(&directory.join("meta/log"))
+}
+
 fn written(journal: &Path) -> u64 {
     super::written_len(&std::fs::read(journal).unwrap()) as u64
 }
@@ -58,7 +65,7 @@ impl Image {
         let scratch = tempfile::tempdir().unwrap();
         let live = scratch.path().join("live");
         let mut store = open_meta(&live);
-        let journal = live.join("meta/0.jnl");
+        let journal = log_file(&live, 1);
         let mut ends = Vec::new();
         for n in 1..=12 {
             commit(&mut store, n);
@@ -79,7 +86,7 @@ impl Image {
     fn copy(&self, name: &str) -> (PathBuf, PathBuf) {
         let copy = self.scratch.path().join(name);
         copy_image(&self.scratch.path().join("image"), &copy);
-        let journal = copy.join("meta/0.jnl");
+        let journal = log_file(&copy, 1);
         (copy, journal)
     }
 }
@@ -168,13 +175,17 @@ fn torn_pages_of_what_was_not_synced_leave_a_prefix() {
     }
 }
 
-/// Bytes of the head and of the end of a batch, which only the engine's checksum and the engine's order cover, among them.
+/// Bytes of the header of the file, and of the head and the end of a batch, among them.
 #[test]
 fn damage_of_what_was_synced_is_named_and_not_served() {
     let image = Image::new();
     let mut random = Random(9);
     let (begins, ends) = (image.ends[5], image.ends[6]);
-    let mut places: Vec<u64> = (begins..begins + 34).step_by(5).chain((ends - 13..ends).step_by(2)).collect();
+    let mut places: Vec<u64> = (0..45)
+        .step_by(6)
+        .chain((begins..begins + HEAD_LEN as u64).step_by(5))
+        .chain((ends - 13..ends).step_by(2))
+        .collect();
     places.extend((0..12).map(|_| random.below(image.synced_until)));
     for (round, at) in places.into_iter().enumerate() {
         let (copy, journal) = image.copy(&format!("rot{round}"));
@@ -215,7 +226,10 @@ fn damage_in_an_older_journal_leaves_what_was_before_it() {
         let (old, new) =
             (&bytes[..image.ends[9] as usize], &bytes[image.ends[9] as usize..image.written_until as usize]);
         std::fs::write(&journal, old).unwrap();
-        std::fs::write(copy.join("meta/1.jnl"), new).unwrap();
+        // The chain at the tenth batch stands in its head.
+        let head = image.ends[8] as usize;
+        let tenth = Chain::decode(&bytes[head + 8..head + HEAD_LEN - 8]).unwrap();
+        std::fs::write(log_file(&copy, 2), [&encode_header(FileNumber(2), tenth)[..], new].concat()).unwrap();
         (copy, journal)
     };
     let (whole, _) = split("whole");
@@ -255,15 +269,15 @@ fn a_store_that_was_swapped_for_an_older_copy_is_refused() {
     assert!(matches!(refused, Err(OpenError::LostBatches { durable: Ticket(21), found: Ticket(0) })));
 }
 
-/// The engine changes journals now and then; syncs must follow it.
+/// The log goes on in another file now and then; syncs must follow it.
 #[test]
-fn syncs_follow_the_engine_to_its_next_journals() {
+fn syncs_follow_the_log_to_its_next_files() {
     let scratch = tempfile::tempdir().unwrap();
     let live = scratch.path().join("live");
     let config = crate::MetaConfig { memtable_bytes: 8 << 20, ..meta_config() };
     let mut store = DiskMetaStore::open(&data_dir(&live), config).unwrap();
     let value = Random(8).bytes(1 << 20);
-    let has_next = || (1..2000).any(|id| live.join(format!("meta/{id}.jnl")).exists());
+    let has_next = || (2..2000).any(|number| log_file(&live, number).exists());
     let (mut last, mut count) = (Ticket(0), 0_u64);
     // It does so in the background, sooner or later.
     while count < 150 || (count < 1500 && !has_next()) {
@@ -279,7 +293,7 @@ fn syncs_follow_the_engine_to_its_next_journals() {
         }
         count += 1;
     }
-    assert!(has_next(), "a second journal was begun");
+    assert!(has_next(), "a second file was begun");
     assert_eq!(store.syncer().sync_to(last), Ok(last));
     let image = scratch.path().join("image");
     drop(store);

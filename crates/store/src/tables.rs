@@ -1,0 +1,175 @@
+//! Log and index together: batches go to the log and then to the index, and checkpoints shorten the log.
+
+use crate::chain::Chain;
+use crate::descriptors::is_exhausted;
+use crate::error::is_no_space;
+use crate::index::Index;
+use crate::log::format::{Item, encode_batch};
+use crate::log::writer::LogWriter;
+use crate::poison::Poison;
+use crate::space::Space;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use wayfs_types::{StorageError, Ticket};
+
+/// Room that a write leaves on the disk: what the file system itself may need for it.
+const DISK_MARGIN: u64 = 1 << 20;
+/// Most bytes that a merge is taken to write: the unmerged tables, and those of the level below that they meet.
+const MERGE_MAX: u64 = 512 << 20;
+
+/// The tables of a store, with the log that makes them durable.
+///
+/// Order of locks: `turning`, then `tail`, then those of the index.
+pub(crate) struct Tables {
+    pub(crate) index: Arc<Index>,
+    pub(crate) space: Space,
+    pub(crate) poison: Poison,
+    /// Held through a turn, so that there is one at a time.
+    turning: Mutex<()>,
+    /// Whoever writes a batch holds it.
+    tail: Mutex<Tail>,
+}
+
+/// Where the log is.
+pub(crate) struct Tail {
+    /// The chain with all batches that log and index have.
+    pub(crate) chain: Chain,
+    pub(crate) log: LogWriter,
+    /// The last batch in a sealed table of the index.
+    pub(crate) sealed_through: Ticket,
+}
+
+impl Tables {
+    pub(crate) fn new(index: Arc<Index>, space: Space, tail: Tail) -> Self {
+        Self { index, space, poison: Poison::default(), turning: Mutex::default(), tail: Mutex::new(tail) }
+    }
+
+    pub(crate) fn tail(&self) -> MutexGuard<'_, Tail> {
+        // Each step leaves it whole: a batch counts when its chain is set.
+        self.tail.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The same, unless somebody has it.
+    pub(crate) fn try_tail(&self) -> Option<MutexGuard<'_, Tail>> {
+        match self.tail.try_lock() {
+            Ok(tail) => Some(tail),
+            Err(std::sync::TryLockError::Poisoned(tail)) => Some(tail.into_inner()),
+            Err(std::sync::TryLockError::WouldBlock) => None,
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), StorageError> {
+        self.poison.cause().map_or(Ok(()), |cause| Err(StorageError::Poisoned(cause.to_owned())))
+    }
+
+    pub(crate) fn poisoned(&self, what: &str, error: &dyn std::fmt::Display) -> StorageError {
+        StorageError::Poisoned(self.poison.set(format!("{what}: {error}")).to_owned())
+    }
+
+    /// Writes a batch to the log, and then to the index. One that the disk has no room for changes nothing.
+    pub(crate) fn write(&self, items: Vec<Item>, tail: &mut Tail) -> Result<(), StorageError> {
+        let (batch, next) = encode_batch(&items, tail.chain);
+        // Somebody else may have taken the room since the batch was accepted. It waits then.
+        self.check_room(batch.len() as u64)?;
+        match tail.log.append(&batch) {
+            Err(error) if is_no_space(&error) => return Err(StorageError::NoSpace),
+            Err(error) => return Err(self.poisoned("write log", &error)),
+            Ok(()) => {}
+        }
+        self.index.apply(items);
+        tail.chain = next;
+        Ok(())
+    }
+
+    /// Checks that so many bytes fit on the disk.
+    fn check_room(&self, len: u64) -> Result<(), StorageError> {
+        let free = self.space.free();
+        let free = free.map_err(|error| StorageError::Busy(format!("look at the free room: {error}")))?;
+        if free < len.saturating_add(DISK_MARGIN) { Err(StorageError::NoSpace) } else { Ok(()) }
+    }
+
+    /// Makes all batches durable that are written; says how far they go.
+    pub(crate) fn sync(&self) -> Result<Chain, StorageError> {
+        let (file, reached) = {
+            let tail = self.tail();
+            (tail.log.file(), tail.chain)
+        };
+        file.sync().map_err(|error| self.poisoned("sync", &error))?;
+        Ok(reached)
+    }
+
+    /// Writes room ahead, if it is time to. A failure to write costs speed only: the next sync writes down more.
+    pub(crate) fn make_room(&self) {
+        let file = {
+            let mut tail = self.tail();
+            if !tail.log.wants_room() || self.check().is_err() {
+                return;
+            }
+            if let Err(error) = tail.log.add_room() {
+                tracing::debug!(%error, "no room was written ahead of the log");
+                return;
+            }
+            tail.log.file()
+        };
+        if let Err(error) = file.sync() {
+            self.poisoned("sync", &error);
+        }
+    }
+
+    /// If the table in memory is full: seals it, and goes on in a next file of the log.
+    ///
+    /// Waits for the disk. The next file is begun when all batches are durable: what an open finds torn is in the newest
+    /// file, or damaged.
+    pub(crate) fn turn(&self) -> Result<(), StorageError> {
+        let _turning = self.turning.lock().unwrap_or_else(PoisonError::into_inner);
+        self.check()?;
+        if !self.index.is_full() {
+            return Ok(());
+        }
+        let prepare = self.tail().log.prepare();
+        let next = prepare.create().map_err(|error| self.failure("begin a log file", &error))?;
+        self.sync()?;
+        let mut tail = self.tail();
+        let last = tail.chain;
+        // Few batches, if any, came since; commits go on gathering meanwhile.
+        tail.log.file().sync().map_err(|error| self.poisoned("sync", &error))?;
+        tail.log.turn(next, last).map_err(|error| self.poisoned("begin a log file", &error))?;
+        self.index.seal(last);
+        tail.sealed_through = last.ticket;
+        Ok(())
+    }
+
+    /// Writes what is sealed to tables, and shortens the log by that.
+    pub(crate) fn flush(&self) -> Result<(), StorageError> {
+        self.check_room(self.index.sealed_bytes())?;
+        let through = self.tail().sealed_through;
+        self.index.flush().map_err(|error| self.engine_failure("write tables", &error))?;
+        if let Err(error) = self.tail().log.release(through) {
+            tracing::warn!(%error, "a file of the log was not removed");
+        }
+        Ok(())
+    }
+
+    /// Merges some tables.
+    pub(crate) fn merge(&self) -> Result<(), StorageError> {
+        self.check_room(self.index.disk_bytes().min(MERGE_MAX))?;
+        self.index.merge().map_err(|error| self.engine_failure("merge tables", &error))
+    }
+
+    fn engine_failure(&self, what: &str, error: &lsm_tree::Error) -> StorageError {
+        match error {
+            lsm_tree::Error::Io(error) => self.failure(what, error),
+            other => self.poisoned(what, other),
+        }
+    }
+
+    /// What failed for want of room or descriptors wrote nothing that counts, and is tried again.
+    fn failure(&self, what: &str, error: &std::io::Error) -> StorageError {
+        if is_no_space(error) {
+            StorageError::NoSpace
+        } else if is_exhausted(error) {
+            StorageError::Busy(format!("{what}: {error}"))
+        } else {
+            self.poisoned(what, error)
+        }
+    }
+}
