@@ -1,10 +1,8 @@
 //! The chain record: which batches a store holds.
 //!
-//! Each batch carries, as its last change, a record with the batch's number, a
-//! checksum of the batch, and a checksum of all batches so far. The journal of the
-//! engine below can be cut without a word when it is damaged; the chain shows at the
-//! next open where the store really ends, and lets the journal be checked batch by
-//! batch before the engine touches it.
+//! It has the number of a batch, a checksum of the batch, and a checksum of all batches so far. One stands in each batch
+//! of the log, in the head of each of its files, in the tables with what a checkpoint wrote, and in the marker of what is
+//! durable: where any two of these part, history was cut, mixed or replaced.
 
 use wayfs_types::Ticket;
 

@@ -208,6 +208,9 @@ impl Shared {
 
     /// Waits while checkpoints are behind. Called with no lock held but the marker's: nobody else waits here.
     fn wait_for_checkpoints(&self) -> Result<(), StorageError> {
+        if self.tables.index.is_overdue() {
+            accepted(self.tables.turn())?;
+        }
         let begin = Instant::now();
         while self.tables.index.is_behind() {
             self.check()?;

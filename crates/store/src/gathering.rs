@@ -1,12 +1,12 @@
-//! Commits on their way into the journal: gathered in memory, written as one batch.
+//! Commits on their way into the log: gathered in memory, written as one batch.
 //!
-//! A batch of the engine costs a system call, a lock and an insertion for each key, whatever is in it. Most
+//! A batch costs a system call, a lock and an insertion for each key, whatever is in it. Most
 //! commits come in runs that change the same few rows again and again, and nobody may rely on one of them before
-//! it is synced. So commits are put together here, share one ticket, and go to the engine as one batch when
+//! it is synced. So commits are put together here, share one ticket, and go to log and index as one batch when
 //! somebody wants them synced or written, or when they have become many.
 //!
 //! ```text
-//!   commit ──▶ open ──freeze──▶ closed ──engine has it──▶ (gone)
+//!   commit ──▶ open ──freeze──▶ closed ──tables have it──▶ (gone)
 //!                └──── reads look here first ────┘
 //! ```
 
@@ -37,14 +37,14 @@ impl Direction {
     }
 }
 
-/// What is accepted and not yet with the engine.
+/// What is accepted and not yet in the tables.
 #[derive(Debug, Default)]
 pub(crate) struct Gathering {
     open: Changes,
     open_len: usize,
     /// Whether the open batch has its ticket, be it without a change.
     is_begun: bool,
-    /// Ended, and to be written next. Reads still find it here until the engine shows it.
+    /// Ended, and to be written next. Reads still find it here until the tables show it.
     closed: Option<Arc<Changes>>,
     /// Ticket of the last batch that was ended.
     closed_through: Ticket,
@@ -74,7 +74,7 @@ impl Gathering {
         self.open_len
     }
 
-    /// Whether every read can go to the engine.
+    /// Whether every read can go to the tables.
     pub(crate) fn is_empty(&self) -> bool {
         self.open.is_empty() && self.closed.is_none()
     }
@@ -114,7 +114,7 @@ impl Gathering {
         self.closed.is_some()
     }
 
-    /// The engine shows the closed batch.
+    /// The tables show the closed batch.
     pub(crate) fn written(&mut self) {
         self.closed = None;
     }
@@ -218,7 +218,7 @@ mod tests {
         let back: Vec<_> = all.iter().rev().copied().collect();
         assert_eq!(keys(b"", b"", Direction::Back), back);
         gathering.written();
-        assert_eq!(gathering.get(b"a"), None, "the engine has it");
+        assert_eq!(gathering.get(b"a"), None, "the tables have it");
         assert_eq!(gathering.get(b"b"), Some(None));
     }
 }

@@ -40,8 +40,6 @@ pub(crate) struct Index {
     memtable_bytes: u64,
     /// Bytes in the table in memory that takes batches.
     active_bytes: AtomicU64,
-    /// Bytes in tables in memory that wait for a flush.
-    sealed_bytes: AtomicU64,
     merging: Arc<Leveled>,
 }
 
@@ -68,7 +66,6 @@ impl Index {
             readers: Mutex::new(Readers { visible: first, open: BTreeMap::new() }),
             memtable_bytes: config.memtable_bytes,
             active_bytes: AtomicU64::new(0),
-            sealed_bytes: AtomicU64::new(0),
             merging: Arc::new(Leveled::default().with_l0_threshold(UNMERGED_MIN)),
         })
     }
@@ -111,12 +108,17 @@ impl Index {
         }
         self.apply(vec![(CHAIN_KEY.to_vec(), Some(last.encode().to_vec()))]);
         self.tree.rotate_memtable();
-        self.sealed_bytes.fetch_add(self.active_bytes.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+        self.active_bytes.store(0, Ordering::Relaxed);
     }
 
     /// Whether the table in memory should be sealed.
     pub(crate) fn is_full(&self) -> bool {
         self.active_bytes.load(Ordering::Relaxed) >= self.memtable_bytes
+    }
+
+    /// Whether it should have been sealed for a while: whoever does it otherwise is busy.
+    pub(crate) fn is_overdue(&self) -> bool {
+        self.active_bytes.load(Ordering::Relaxed) >= self.memtable_bytes.saturating_add(self.memtable_bytes / 2)
     }
 
     /// Whether writers should wait: for a flush, for a merge, or for room in memory.
@@ -131,17 +133,9 @@ impl Index {
         self.tree.sealed_memtable_count() > 0
     }
 
-    /// Bytes that a flush may write.
-    pub(crate) fn sealed_bytes(&self) -> u64 {
-        self.sealed_bytes.load(Ordering::Relaxed)
-    }
-
     /// Writes all sealed tables to disk and syncs them. One thread at a time.
     pub(crate) fn flush(&self) -> lsm_tree::Result<()> {
-        let bytes = self.sealed_bytes();
-        self.tree.flush(&self.tree.get_flush_lock(), self.forgotten_before())?;
-        self.sealed_bytes.fetch_sub(bytes, Ordering::Relaxed);
-        Ok(())
+        self.tree.flush(&self.tree.get_flush_lock(), self.forgotten_before()).map(drop)
     }
 
     /// Tables on disk that were not merged.

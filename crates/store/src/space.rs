@@ -101,6 +101,11 @@ impl Space {
         Ok(Err(NoRoom { needed, available: left.saturating_sub(promised - needed) }))
     }
 
+    /// Promises bytes that were checked before, or that nobody can refuse any more.
+    pub(crate) fn promise(&self, bytes: u64) {
+        self.reserved.fetch_add(bytes, Ordering::Relaxed);
+    }
+
     pub(crate) fn release(&self, bytes: u64) {
         self.reserved.fetch_sub(bytes, Ordering::Relaxed);
     }

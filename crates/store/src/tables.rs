@@ -40,6 +40,7 @@ pub(crate) struct Tail {
 
 impl Tables {
     pub(crate) fn new(index: Arc<Index>, space: Space, tail: Tail) -> Self {
+        space.promise(tail.log.older_bytes());
         Self { index, space, poison: Poison::default(), turning: Mutex::default(), tail: Mutex::new(tail) }
     }
 
@@ -127,25 +128,39 @@ impl Tables {
         }
         let prepare = self.tail().log.prepare();
         let next = prepare.create().map_err(|error| self.failure("begin a log file", &error))?;
-        self.sync()?;
-        let mut tail = self.tail();
+        let mut tail = self.synced_tail()?;
         let last = tail.chain;
-        // Few batches, if any, came since; commits go on gathering meanwhile.
-        tail.log.file().sync().map_err(|error| self.poisoned("sync", &error))?;
-        tail.log.turn(next, last).map_err(|error| self.poisoned("begin a log file", &error))?;
+        let left = tail.log.turn(next, last).map_err(|error| self.poisoned("begin a log file", &error))?;
+        // Tables take as much before the file goes. Commits leave that free.
+        self.space.promise(left);
         self.index.seal(last);
         tail.sealed_through = last.ticket;
         Ok(())
     }
 
+    /// The tail when all batches are durable. Few come between the two syncs, so that it is not held for long.
+    fn synced_tail(&self) -> Result<MutexGuard<'_, Tail>, StorageError> {
+        self.sync()?;
+        let tail = self.tail();
+        tail.log.file().sync().map_err(|error| self.poisoned("sync", &error))?;
+        Ok(tail)
+    }
+
     /// Writes what is sealed to tables, and shortens the log by that.
     pub(crate) fn flush(&self) -> Result<(), StorageError> {
-        self.check_room(self.index.sealed_bytes())?;
-        let through = self.tail().sealed_through;
+        let (through, len) = {
+            let tail = self.tail();
+            (tail.sealed_through, tail.log.older_bytes())
+        };
+        // A table half written stays on the disk until the next open: it is not begun if it may not fit.
+        self.check_room(len)?;
         self.index.flush().map_err(|error| self.engine_failure("write tables", &error))?;
-        if let Err(error) = self.tail().log.release(through) {
+        let mut tail = self.tail();
+        let before = tail.log.older_bytes();
+        if let Err(error) = tail.log.release(through) {
             tracing::warn!(%error, "a file of the log was not removed");
         }
+        self.space.release(before - tail.log.older_bytes());
         Ok(())
     }
 

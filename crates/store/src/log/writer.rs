@@ -71,7 +71,12 @@ impl LogWriter {
 
     /// Bytes of all files.
     pub(crate) fn disk_bytes(&self) -> u64 {
-        self.current.len + self.older.iter().map(|older| older.len).sum::<u64>()
+        self.current.len + self.older_bytes()
+    }
+
+    /// Bytes of the files that wait for a checkpoint.
+    pub(crate) fn older_bytes(&self) -> u64 {
+        self.older.iter().map(|older| older.len).sum()
     }
 
     /// Appends a batch. One that fails is written over by the next.
@@ -82,13 +87,14 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Goes on in the next file, whose first batch follows `last`. All batches so far must be durable.
-    pub(crate) fn turn(&mut self, next: OpenFile, last: Chain) -> io::Result<()> {
+    /// Goes on in the next file, whose first batch follows `last`. All batches so far must be durable. Says how many bytes
+    /// the file has that waits for a checkpoint now.
+    pub(crate) fn turn(&mut self, next: OpenFile, last: Chain) -> io::Result<u64> {
         next.file.write_at(&encode_header(next.number, last), 0)?;
         let left = std::mem::replace(&mut self.current, next);
         self.older.push_back(OlderFile { number: left.number, last: last.ticket, len: left.len });
         self.looked_at = self.current.at;
-        Ok(())
+        Ok(left.len)
     }
 
     /// Removes the files that hold nothing after a batch, which the index holds, synced, with all before it.
