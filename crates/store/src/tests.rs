@@ -1,6 +1,7 @@
 //! Tests of the stores on real directories.
 
 mod bit_rot;
+mod checkpoints;
 mod directory;
 mod freezing;
 mod full_disk;

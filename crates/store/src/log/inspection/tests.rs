@@ -150,6 +150,19 @@ fn what_is_missing_and_what_is_another_history_is_damage() {
     assert!(matches!(inspect(log.scratch.path(), Chain::default(), &mut |_| ()), Err(OpenError::Damaged(_))));
 }
 
+/// Bytes that are right, and in another place: what a disk serves of an old file, or of another.
+#[test]
+fn a_batch_counts_where_it_follows_and_nowhere_else() {
+    let log = Log::new();
+    let (eighth, ninth) = (log.begins[7], log.begins[8]);
+    let mut bytes = std::fs::read(log.path(3)).unwrap();
+    bytes.copy_within(ninth as usize..(2 * ninth - eighth) as usize, eighth as usize);
+    std::fs::write(log.path(3), bytes).unwrap();
+    let (found, met) = log.inspect(Chain::default());
+    assert_eq!((found.last, met.last()), (log.after(7), Some(&7)));
+    assert_eq!(found.gap.map(|gap| gap.at), Some(eighth));
+}
+
 /// An index that holds what the log lost is no loss.
 #[test]
 fn an_index_ahead_of_the_log_is_history_enough() {
