@@ -4,6 +4,7 @@ use crate::chain::Chain;
 use crate::descriptors::is_exhausted;
 use crate::error::is_no_space;
 use crate::index::Index;
+use crate::log::disk::LogFile;
 use crate::log::format::{Item, encode_batch};
 use crate::log::writer::LogWriter;
 use crate::poison::Poison;
@@ -18,7 +19,7 @@ const MERGE_MAX: u64 = 512 << 20;
 
 /// The tables of a store, with the log that makes them durable.
 ///
-/// Order of locks: `turning`, then `tail`, then those of the index.
+/// Order of locks: `turning`, then `tail`, then `syncing` and those of the index.
 pub(crate) struct Tables {
     pub(crate) index: Arc<Index>,
     pub(crate) space: Space,
@@ -27,6 +28,8 @@ pub(crate) struct Tables {
     turning: Mutex<()>,
     /// Whoever writes a batch holds it.
     tail: Mutex<Tail>,
+    /// Held through a sync of the log.
+    syncing: Mutex<()>,
 }
 
 /// Where the log is.
@@ -41,7 +44,8 @@ pub(crate) struct Tail {
 impl Tables {
     pub(crate) fn new(index: Arc<Index>, space: Space, tail: Tail) -> Self {
         space.promise(tail.log.older_bytes());
-        Self { index, space, poison: Poison::default(), turning: Mutex::default(), tail: Mutex::new(tail) }
+        let (poison, turning, syncing) = (Poison::default(), Mutex::default(), Mutex::default());
+        Self { index, space, poison, turning, tail: Mutex::new(tail), syncing }
     }
 
     pub(crate) fn tail(&self) -> MutexGuard<'_, Tail> {
@@ -94,7 +98,7 @@ impl Tables {
             let tail = self.tail();
             (tail.log.file(), tail.chain)
         };
-        file.sync().map_err(|error| self.poisoned("sync", &error))?;
+        self.sync_file(&*file)?;
         Ok(reached)
     }
 
@@ -111,9 +115,8 @@ impl Tables {
             }
             tail.log.file()
         };
-        if let Err(error) = file.sync() {
-            self.poisoned("sync", &error);
-        }
+        // A failure poisons the store, which the next one to ask hears.
+        let _ = self.sync_file(&*file);
     }
 
     /// If the table in memory is full: seals it, and goes on in a next file of the log.
@@ -142,8 +145,15 @@ impl Tables {
     fn synced_tail(&self) -> Result<MutexGuard<'_, Tail>, StorageError> {
         self.sync()?;
         let tail = self.tail();
-        tail.log.file().sync().map_err(|error| self.poisoned("sync", &error))?;
+        self.sync_file(&*tail.log.file())?;
         Ok(tail)
+    }
+
+    /// The system tells a failure once: whoever syncs next must find the store poisoned.
+    fn sync_file(&self, file: &dyn LogFile) -> Result<(), StorageError> {
+        let _syncing = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.check()?;
+        file.sync().map_err(|error| self.poisoned("sync", &error))
     }
 
     /// Writes what is sealed to tables, and shortens the log by that.
