@@ -118,7 +118,12 @@ async fn visit(connection: Connection, script: Script, origin: OriginId, seen: A
 pub const FORGED: CommitNumber = CommitNumber(77_777);
 
 /// A parent that holds nothing, and answers so.
-fn answers(up: &Up, script: &Script, (own, child): (OriginId, OriginId), serial: &mut wayfs_wire::FrameSerial) -> Vec<Down> {
+fn answers(
+    up: &Up,
+    script: &Script,
+    (own, child): (OriginId, OriginId),
+    serial: &mut wayfs_wire::FrameSerial,
+) -> Vec<Down> {
     let through = CommitNumber(1);
     match up {
         Up::Hello { .. } => {
