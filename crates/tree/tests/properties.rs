@@ -146,7 +146,7 @@ fn liar(bytes: &[u8; 8], next: &mut [u64; CLIENTS]) -> Record {
         }
         10 => Op::SetAttr {
             file: file(2),
-            base: any_id(bytes[3]),
+            base: wayfs_types::AttrVersion(any_id(bytes[3])),
             change: AttrChange { mode: Some(mode), ..Default::default() },
         },
         11 => Op::Store { file: file(2), base: any_id(bytes[3]), content, mtime: time },
