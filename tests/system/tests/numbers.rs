@@ -20,8 +20,9 @@ const ROUNDS: usize = 8;
 type Amount = (u64, u64, u64);
 
 struct Client {
-    machine: Machine,
+    // It ends before its machine: that removes its directory, and with it what a mount there shows.
     mount: Mount,
+    machine: Machine,
     is_offline: bool,
     /// Bytes that it wrote since it went offline.
     offline_bytes: u64,
