@@ -190,6 +190,10 @@ impl Propagator {
     }
 
     fn on_written(&mut self, file: FileId, version: RecordId, age: Duration) {
+        if self.was_sent(file, version) {
+            // It waits all the same: its contents came only now, or its file was gone for a while, and the order to send it with that.
+            return self.back_fetched.insert(file, version, self.now);
+        }
         if self.is_known(file, version) {
             return;
         }
@@ -208,6 +212,11 @@ impl Propagator {
         }
     }
 
+    fn was_sent(&mut self, file: FileId, version: RecordId) -> bool {
+        let is_it = self.sent.get(file).is_some_and(|sent| sent.version == version);
+        is_it && !self.files.contains_key(&version) && !self.back_fetched.has(file, version)
+    }
+
     /// Whether a version was told of before. One that is unsent goes on under the file that it is told of now.
     fn is_known(&mut self, file: FileId, version: RecordId) -> bool {
         let known = self.files.get(&version).copied();
@@ -217,9 +226,7 @@ impl Propagator {
             self.note_fate(file);
             self.put(file, unsent);
         }
-        known.is_some()
-            || self.back_fetched.has(file, version)
-            || self.sent.get(file).is_some_and(|sent| sent.version == version)
+        known.is_some() || self.back_fetched.has(file, version)
     }
 
     /// What a file showed before is shown no longer: the policy hears what became of it.

@@ -4,6 +4,7 @@ use crate::check::Violation;
 use crate::host::Host;
 use crate::network::End;
 use crate::world::{Event, World};
+use std::collections::BTreeSet;
 use std::time::Duration;
 use wayfs_policy::{Input, Mechanism, Output, Propagator, Setting};
 use wayfs_proto::{Input as EngineInput, Output as EngineOutput, Recall};
@@ -109,15 +110,19 @@ impl World {
         }
     }
 
-    /// What files of a station show and it alone has.
+    /// What files of a station show and it answers for. What it has by chance, of a version that another keeps for the home (it passed
+    /// the chunks on), it is not asked for.
     fn kept_back(&self, index: usize) -> Vec<String> {
         let host = &self.hosts[index];
         let Some(replica) = host.replica.as_ref() else { return Vec::new() };
+        let in_use = replica.contents_in_use(None, 0).map(|page| page.contents).unwrap_or_default();
+        let owed: BTreeSet<RecordId> = in_use.iter().filter(|kept| kept.owed).filter_map(|kept| kept.version).collect();
         let (mut recall, mut kept) = (Some(Recall::default()), Vec::new());
         while recall.is_some() {
             let page = replica.recall_unsent(&mut recall, host.wall(self.now), usize::MAX / 2).unwrap_or_default();
             for input in page {
                 if let Input::Written { file, version, .. } = input
+                    && owed.contains(&version)
                     && self.has_version_whole(index, version)
                 {
                     kept.push(format!("{version} of {file}"));
