@@ -84,7 +84,7 @@ impl Opened {
 }
 
 /// Applies to the index what the log has after it. Tables in memory end where files do, as they did when these were written.
-fn replay(log: &Path, index: &Index) -> Result<(Inspection, Ticket), OpenError> {
+pub(crate) fn replay(log: &Path, index: &Index) -> Result<(Inspection, Ticket), OpenError> {
     let from = index.chain()?;
     let mut sealed_through = from.ticket;
     let inspection = inspect(log, from, &mut |met| match met {
