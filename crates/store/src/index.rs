@@ -7,9 +7,9 @@
 use crate::chain::{CHAIN_KEY, Chain};
 use crate::descriptors::TABLE_FILES_MAX;
 use crate::directory::sync_directory;
-use crate::disk_meta::MetaConfig;
 use crate::error::OpenError;
 use crate::log::format::{Item, ItemRef};
+use crate::meta_config::MetaConfig;
 use lsm_tree::compaction::Leveled;
 use lsm_tree::config::{
     BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry, RestartIntervalPolicy,

@@ -2,13 +2,13 @@
 
 use crate::chain::Chain;
 use crate::descriptors::is_exhausted;
-use crate::disk_opening::replay;
 use crate::error::{OpenError, is_no_space};
 use crate::index::Index;
 use crate::log::disk::LogFile;
 use crate::log::format::{Item, encode_batch};
 use crate::log::writer::LogWriter;
 use crate::poison::Poison;
+use crate::replaying::replay;
 use crate::space::Space;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
