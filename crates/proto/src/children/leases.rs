@@ -69,6 +69,7 @@ impl<S: MetaStore> Replica<S> {
         self.contents.note_went(origin);
         self.locks_child_away(origin);
         self.end_lock_rounds_of(origin);
+        self.drop_fact_asks_of(origin);
         if parting == Parting::Left {
             self.children.returning.forget(origin);
         }

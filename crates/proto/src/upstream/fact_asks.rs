@@ -153,6 +153,13 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
+    /// A child's session is over: its next one gives its numbers to other questions.
+    pub(crate) fn drop_fact_asks_of(&mut self, child: OriginId) {
+        if let Some(upstream) = self.uplink.session.as_mut() {
+            upstream.fact_asks.retain(|_, asking| asking.asker.is_none_or(|(asker, _)| asker != child));
+        }
+    }
+
     /// The parent is gone: children that asked get what we know ourselves.
     pub(crate) fn answer_fact_asks(&mut self) {
         let Some(upstream) = self.uplink.session.as_mut() else { return };
