@@ -606,6 +606,24 @@ impl<S: MetaStore> Replica<S> {
             }
             self.tell_stable(origin, record);
         }
+        self.settle_unheld(origin)
+    }
+
+    /// What the home has of an origin, or let go, and its writer does not hold any more: the home may have told those who waited for
+    /// it before we heard of it.
+    fn settle_unheld(&mut self, origin: OriginId) -> Result<(), StorageError> {
+        let stable = self.marks(origin)?.stable;
+        while let Some(first) = self.first_missing(origin)?.filter(|first| *first <= stable) {
+            let Ok(record) = RecordId::new(origin, first) else { return Ok(()) };
+            let is_awaited = self.tx().get_raw(&record_key(AWAITED, record))?.is_some();
+            let Some(missing) = self.missing(record)?.filter(|missing| missing.everybody().next().is_none()) else {
+                return Ok(());
+            };
+            if is_awaited || self.is_declared(record)? || self.is_vanished(record)? {
+                return Ok(());
+            }
+            self.settle_missing(record, &missing);
+        }
         Ok(())
     }
 
