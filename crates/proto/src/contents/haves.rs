@@ -36,6 +36,8 @@ impl<S: MetaStore> Replica<S> {
                     }
                 }
                 None if self.is_revived(*record, child, true)? => {}
+                // It is missing by the record that brought it.
+                None if self.contents.note_had_as_shown(*record, child) => {}
                 None if self.config.role == Role::Home => {
                     if self.has_record(*record)? {
                         self.tell_stable(child, *record);

@@ -43,13 +43,18 @@ impl<S: MetaStore> Replica<S> {
     /// (What was declared lost, and what came before its record, is in no view either, and is waited for.)
     pub(crate) fn supersede_unshown(&mut self) -> Result<(), StorageError> {
         let mut waiting: Vec<(RecordId, Missing)> = Vec::new();
+        let mut instead = Vec::new();
         self.each(&[table::MISSING], &[table::MISSING + 1], |key, value| {
             let (record, missing) = (parse_record_key(key)?, unpack::<Missing>(value)?);
+            if missing.version != record && missing.version.origin() == self.config.origin {
+                instead.push(missing.version);
+            }
             if !self.is_shown(missing.file, missing.version)? {
                 waiting.push((record, missing));
             }
             Ok(())
         })?;
+        instead.into_iter().for_each(|version| self.contents.note_shown_instead(version));
         for (record, missing) in waiting {
             if self.has_record(record)? && self.lost(record)?.is_none() {
                 let noted = missing.content.top().map(|top| (missing.file, missing.version, top));
