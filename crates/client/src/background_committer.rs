@@ -71,9 +71,9 @@ fn learn_writers(volume: &Volume, link: &ParentLink, labels: &Labels) {
 /// Sleeps until the next look; answers whether to end.
 fn rest(stir: &Stir, fs: &FileSystem, events: &Events) -> bool {
     if events.is_heard() {
-        return stir.sleep(HEARD_PERIOD, HEARD_PERIOD);
+        return stir.sleep(HEARD_PERIOD..=HEARD_PERIOD);
     }
-    stir.sleep(PERIOD, if fs.files().is_at_rest() { REST_PERIOD } else { PERIOD })
+    stir.sleep(PERIOD..=if fs.files().is_at_rest() { REST_PERIOD } else { PERIOD })
 }
 
 impl Drop for BackgroundCommitter {

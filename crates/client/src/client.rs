@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use wayfs_control::link_signals::LinkListener;
-use wayfs_control::report::LedgerReport;
+use wayfs_control::report::{LedgerReport, UmountReport};
 use wayfs_control::{ControlServer, Registered};
 use wayfs_fuse::{BackgroundSession, UmountError, UmountMode, Unmounter};
 use wayfs_net::{CloseCode, Endpoint};
@@ -172,7 +172,7 @@ impl Client {
             tracing::error!(%file, %error, "the last writes to a file could not be kept");
         }
         give_a_last_chance(&volume);
-        let (unsent_records, unsent_bytes) = unsent(&ledger_of(&volume, None));
+        let UmountReport { unsent_records, unsent_bytes } = unsent(&ledger_of(&volume, None));
         control.stop();
         drop(metrics);
         drop((link, links));
@@ -210,14 +210,14 @@ impl Client {
 /// Waits a little for what is under way, if there is anyone to send it to.
 fn give_a_last_chance(volume: &Volume) {
     let connected = volume.look(LiveReplica::progress).is_some_and(|progress| progress.parent_up);
-    if connected && unsent(&ledger_of(volume, None)) != (0, 0) {
+    if connected && unsent(&ledger_of(volume, None)) != UmountReport::default() {
         // The answer does not matter: what is unsent is counted afterwards.
         let _ = volume.request(Request::Wait { record: None, until: Level::Safe }, LAST_SAFE_WAIT);
     }
 }
 
 /// Records (or, where only contents are left, versions) and bytes that nobody else has.
-pub(crate) fn unsent(ledger: &LedgerReport) -> (u64, u64) {
+pub(crate) fn unsent(ledger: &LedgerReport) -> UmountReport {
     let amount = ledger.unsafe_amount();
-    (amount.records.max(amount.versions), amount.bytes)
+    UmountReport { unsent_records: amount.records.max(amount.versions), unsent_bytes: amount.bytes }
 }

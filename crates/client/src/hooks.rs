@@ -8,7 +8,7 @@ use crate::notices::{Notices, Stale};
 use crate::pins::Pins;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use wayfs_control::EventKind;
-use wayfs_node::{Hooks, SessionChange, SessionEvent, Volume};
+use wayfs_node::{CachedNames, Hooks, SessionChange, SessionEvent, Volume};
 use wayfs_proto::{Changed, Happening, Neighbour};
 use wayfs_types::{FileId, Inode, Name, RecordId, Ticket};
 
@@ -152,10 +152,10 @@ impl Hooks for MountHooks {
         }
     }
 
-    fn give_back(&self, serial: wayfs_proto::RecallId, directories: &[FileId], expire: bool) -> bool {
+    fn give_back(&self, serial: wayfs_proto::RecallId, directories: &[FileId], names: CachedNames) -> bool {
         let Some(fs) = self.fs.get().and_then(Weak::upgrade) else { return false };
         let volume = self.volume.get().cloned();
-        fs.give_back(directories.to_vec(), expire, move || {
+        fs.give_back(directories.to_vec(), names, move || {
             if let Some(volume) = volume.and_then(|volume| volume.upgrade()) {
                 volume.given_back(serial);
             }

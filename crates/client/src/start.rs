@@ -108,7 +108,7 @@ impl Client {
         raise_file_limit();
         let runtime = wayfs_node::runtime("net")?;
         let membership = Membership::find(&config, runtime.handle())?;
-        let Membership { directory, saved, endpoint, is_fresh, news } = membership;
+        let Membership { directory, saved, endpoint, joined, news } = membership;
         let events = Arc::new(Events::new(saved.name.clone()));
         let notices = Arc::new(Notices::default());
         let pins = Arc::new(Pins::load(&directory.join("pins.json"))?);
@@ -116,7 +116,7 @@ impl Client {
         let volume = open_volume(&config, &directory, &saved, &endpoint, runtime.handle(), &hooks)?;
         learn_servers(&config, &volume, &saved, news);
         let fs = build_file_system(&config, &directory, &volume, &hooks, notices)?;
-        let link = start_link(&config, (&volume, &fs), &endpoint, is_fresh)?;
+        let link = start_link(&config, (&volume, &fs), &endpoint, joined)?;
         let links = config.links.clone().map(|links| wayfs_node::heed_links(endpoint.clone(), links)).transpose()?;
         let metrics = match config.metrics {
             Some(address) => Some(crate::metrics::serve(address, &volume, &fs, saved.name.clone())?),
@@ -224,12 +224,21 @@ fn register(
     Ok(registered)
 }
 
+/// When this machine became a member of the volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Joined {
+    /// A moment ago, by its ticket.
+    Now,
+    /// Before it was started.
+    Before,
+}
+
 /// What this machine is in the volume.
 struct Membership {
     directory: PathBuf,
     saved: Saved,
     endpoint: Endpoint,
-    is_fresh: bool,
+    joined: Joined,
     /// What the home said of the servers when it took this machine in.
     news: News,
 }
@@ -268,7 +277,7 @@ impl Membership {
         runtime: &tokio::runtime::Handle,
     ) -> Result<Self, StartError> {
         let endpoint = bind(config, &directory, runtime)?;
-        Ok(Self { directory, saved, endpoint, is_fresh: false, news: News::default() })
+        Ok(Self { directory, saved, endpoint, joined: Joined::Before, news: News::default() })
     }
 
     fn join(
@@ -290,7 +299,7 @@ impl Membership {
         let grant = runtime.block_on(wayfs_node::join(&endpoint, ticket, &label))?;
         let saved = Saved::new(ticket, &grant);
         saved.save(&directory)?;
-        Ok(Self { directory, saved, endpoint, is_fresh: true, news: grant.news })
+        Ok(Self { directory, saved, endpoint, joined: Joined::Now, news: grant.news })
     }
 }
 
@@ -396,14 +405,17 @@ fn start_link(
     config: &ClientConfig,
     (volume, fs): (&Arc<Volume>, &Arc<FileSystem>),
     endpoint: &Endpoint,
-    is_fresh: bool,
+    joined: Joined,
 ) -> Result<Arc<ParentLink>, StartError> {
     let link = Arc::new(ParentLink::start(volume, endpoint.clone(), link_settings(config)));
-    if let (Source::Ticket(ticket), false) = (&config.source, is_fresh) {
-        link.offer_ticket(ticket.as_ref().clone())?;
-    }
-    if is_fresh && !config.offline {
-        wait_for_session(&link);
+    match joined {
+        Joined::Now if !config.offline => wait_for_session(&link),
+        Joined::Now => {}
+        Joined::Before => {
+            if let Source::Ticket(ticket) = &config.source {
+                link.offer_ticket(ticket.as_ref().clone())?;
+            }
+        }
     }
     map_by_names(config, fs, volume, &link)?;
     // Whatever else was looked at: the root can be worked in when the network goes.

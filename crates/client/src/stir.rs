@@ -1,5 +1,6 @@
 //! A thread that looks once a second while something happens, and seldom while nothing does.
 
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -38,8 +39,9 @@ impl Stir {
         self.changed.notify_all();
     }
 
-    /// Sleeps for a period, or until something happens, but for so long at least; answers whether the thread is to end.
-    pub(crate) fn sleep(&self, least: Duration, most: Duration) -> bool {
+    /// Sleeps for the longest span, or until something happens, but for the shortest at least; answers whether the thread is to end.
+    pub(crate) fn sleep(&self, span: RangeInclusive<Duration>) -> bool {
+        let (least, most) = span.into_inner();
         let begin = Instant::now();
         let mut state = self.lock();
         state.is_stirred = false;
@@ -74,7 +76,7 @@ mod tests {
         let of = Arc::clone(stir);
         let thread = std::thread::spawn(move || {
             let begin = Instant::now();
-            (of.sleep(Duration::from_millis(5), LONG), begin.elapsed())
+            (of.sleep(Duration::from_millis(5)..=LONG), begin.elapsed())
         });
         while !stir.rests.load(Ordering::Relaxed) {
             std::thread::yield_now();
@@ -87,7 +89,7 @@ mod tests {
         let stir = Arc::new(Stir::default());
         stir.stir();
         let begin = Instant::now();
-        assert!(!stir.sleep(Duration::from_millis(5), LONG) && begin.elapsed() < LONG, "it happened before the sleep");
+        assert!(!stir.sleep(Duration::from_millis(5)..=LONG) && begin.elapsed() < LONG, "it happened before the sleep");
         let thread = sleeping(&stir);
         stir.stir();
         let (is_over, slept) = thread.join().unwrap();
@@ -96,6 +98,6 @@ mod tests {
         stir.end();
         let (is_over, slept) = thread.join().unwrap();
         assert!(is_over && slept < LONG);
-        assert!(stir.sleep(LONG, LONG), "it stays over");
+        assert!(stir.sleep(LONG..=LONG), "it stays over");
     }
 }

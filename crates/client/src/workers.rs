@@ -37,21 +37,31 @@ struct Queue {
     is_stopping: bool,
 }
 
+/// How much workers take on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Threads that run at once.
+    pub threads_max: usize,
+    /// Jobs that wait beyond those that run.
+    pub waiting_max: usize,
+}
+
 /// The queue is full or the workers are stopping; the job was dropped unrun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("too much work is waiting already")]
 pub struct Refused;
 
 impl Workers {
-    /// Starts the first thread; at most `threads_max` will run. `waiting_max` jobs may wait beyond those that run.
+    /// Starts the first thread.
     ///
     /// # Errors
     /// When the system has no room for a thread.
-    pub fn start(name: &str, threads_max: usize, waiting_max: usize) -> std::io::Result<Self> {
-        Self::start_with(name, threads_max, waiting_max, IDLE_MAX)
+    pub fn start(name: &str, limits: Limits) -> std::io::Result<Self> {
+        Self::start_with(name, limits, IDLE_MAX)
     }
 
-    fn start_with(name: &str, threads_max: usize, waiting_max: usize, idle_max: Duration) -> std::io::Result<Self> {
+    fn start_with(name: &str, limits: Limits, idle_max: Duration) -> std::io::Result<Self> {
+        let Limits { threads_max, waiting_max } = limits;
         let shared = Shared { queue: Mutex::default(), changed: Condvar::new(), waiting_max, idle_max };
         let workers = Self { shared: Arc::new(shared), name: name.to_owned(), threads_max, threads: Mutex::default() };
         workers.spawn(&mut workers.shared.queue())?;
@@ -177,7 +187,8 @@ mod tests {
 
     #[test]
     fn threads_come_with_the_work_and_go_without() {
-        let workers = Workers::start_with("test", 3, 10, Duration::from_millis(10)).unwrap();
+        let workers =
+            Workers::start_with("test", Limits { threads_max: 3, waiting_max: 10 }, Duration::from_millis(10)).unwrap();
         let threads = || workers.shared.queue().threads;
         assert_eq!(threads(), 1);
         let (hold, held) = mpsc::channel::<()>();
@@ -206,7 +217,7 @@ mod tests {
 
     #[test]
     fn a_job_that_panics_takes_no_thread_with_it() {
-        let workers = Workers::start("test", 1, 10).unwrap();
+        let workers = Workers::start("test", Limits { threads_max: 1, waiting_max: 10 }).unwrap();
         workers.run(|| panic!("as a bug would")).unwrap();
         let (done, finished) = mpsc::channel();
         workers.run(move || done.send(()).unwrap()).unwrap();
@@ -215,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_full_queue_refuses_and_stopping_finishes_what_was_taken() {
-        let workers = Workers::start("test", 1, 2).unwrap();
+        let workers = Workers::start("test", Limits { threads_max: 1, waiting_max: 2 }).unwrap();
         let (hold, held) = mpsc::channel::<()>();
         let (began, begun) = mpsc::channel();
         let (done, finished) = mpsc::channel();

@@ -1,6 +1,6 @@
 //! What lives under the one lock of a volume: the engine, its sessions, and who waits.
 
-use crate::hooks::{SessionChange, SessionEvent};
+use crate::hooks::{CachedNames, SessionChange, SessionEvent};
 use crate::propagation::Propagation;
 use crate::room;
 use crate::session::Session;
@@ -62,7 +62,8 @@ impl Effect {
             Self::Failed(reason) => hooks.failed(&reason),
             Self::Session(change) => hooks.session_changed(&change),
             Self::GiveBack { serial, files, expire } => {
-                return (!hooks.give_back(serial, &files, expire)).then_some(serial);
+                let names = if expire { CachedNames::Expire } else { CachedNames::Keep };
+                return (!hooks.give_back(serial, &files, names)).then_some(serial);
             }
         }
         None

@@ -4,6 +4,15 @@ use std::net::SocketAddr;
 use wayfs_proto::{Changed, Happening, Neighbour};
 use wayfs_types::{Content, FileId, Name, NodeId, RecordId, Ticket};
 
+/// What becomes of the names that the kernel has cached when directories are given back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CachedNames {
+    /// It may keep them: somebody else only looks.
+    Keep,
+    /// It is to ask for all of them again: somebody else is to change some.
+    Expire,
+}
+
 /// Called by a [`Volume`](crate::Volume) without any of its locks held, on whatever thread
 /// found out. Calls must be quick and must not wait for the network: the thread may be the one
 /// that reads a session. Two calls from two threads may overtake each other.
@@ -21,11 +30,11 @@ pub trait Hooks: Send + Sync + 'static {
     /// What the kernel has cached is not vouched for any more, whatever it is.
     fn invalidate_all(&self) {}
 
-    /// Somebody else is to look at directories, or to change them. What programs closed in these is to be put into the log; if
-    /// `expire`, the kernel is to ask for all names again. Answers whether [`crate::Volume::given_back`] will be called when
-    /// that is done; if not, there was nothing to do.
-    fn give_back(&self, serial: wayfs_proto::RecallId, directories: &[FileId], expire: bool) -> bool {
-        let _ = (serial, directories, expire);
+    /// Somebody else is to look at directories, or to change them. What programs closed in these is to be put into the log, and
+    /// `names` says what the kernel may keep. Answers whether [`crate::Volume::given_back`] will be called when that is done; if
+    /// not, there was nothing to do.
+    fn give_back(&self, serial: wayfs_proto::RecallId, directories: &[FileId], names: CachedNames) -> bool {
+        let _ = (serial, directories, names);
         false
     }
 

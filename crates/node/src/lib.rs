@@ -47,7 +47,7 @@ pub use core::LiveReplica;
 pub use error::{MemberError, OpenError};
 pub use greet::GreetError;
 pub use handshake::{ChildRole, Grant, PROTOCOL_VERSION, Refusal};
-pub use hooks::{Hooks, NoHooks, SessionChange, SessionEvent};
+pub use hooks::{CachedNames, Hooks, NoHooks, SessionChange, SessionEvent};
 pub use host::{Admission, Host, JoinRequest, NoAdmission};
 pub use join::{JoinError, join};
 pub use level_watch::{LevelWatch, Reached};

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::people::People;
 use std::path::Path;
-use wayfs_client::fs::{Identities, Numbers};
+use wayfs_client::fs::{Identities, NumberPair, Numbers};
 
 /// Where a file with a mapping is named.
 const FILE_PREFIX: &str = "file:";
@@ -95,8 +95,8 @@ fn take_line(line: &str, identities: &mut Identities) -> Result<(), Failure> {
 
 fn pair(numbers: &mut Numbers, volume: &str, here: u32) -> Result<(), Failure> {
     let next = "Give the number that `ls -n` shows where nothing is mapped.";
-    let number = volume.parse().map_err(|_| Failure::usage(format_args!("`{volume}` is no number"), next))?;
-    if numbers.pair(number, here) {
+    let volume = volume.parse().map_err(|_| Failure::usage(format_args!("`{volume}` is no number"), next))?;
+    if numbers.pair(NumberPair { volume, here }) {
         return Ok(());
     }
     let next =

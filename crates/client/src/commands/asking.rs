@@ -50,27 +50,29 @@ impl<'a> Asker<'a> {
     pub(super) fn sees_file(&self, file: FileId, user: Option<u32>) -> bool {
         let path = self.volume.look(|replica| wayfs_node::paths::path_of(replica, file)).flatten();
         let wrote = user.is_some_and(|user| self.wrote(user));
-        path.map_or(wrote, |path| self.sees_own(&path, wrote))
+        path.map_or(wrote, |path| self.reach(&path).is_some_and(|seen| wrote || self.shows(seen)))
     }
 
     /// The same for what a record is about.
     pub(super) fn sees_record(&self, record: &Record) -> bool {
         let path = self.volume.look(|replica| wayfs_node::paths::path_of_record(replica, record)).flatten();
         let wrote = self.wrote(record.user.0);
-        path.map_or(wrote, |path| self.sees_own(&path, wrote))
+        path.map_or(wrote, |path| self.reach(&path).is_some_and(|seen| wrote || self.shows(seen)))
     }
 
     /// Whether he may know of a path: each directory above can be walked by him, and he finds the name there or owns the file.
     pub(super) fn sees(&self, path: &Path) -> bool {
-        self.sees_own(path, false)
+        self.reach(path).is_some_and(|seen| self.shows(seen))
     }
 
-    fn sees_own(&self, path: &Path, wrote: bool) -> bool {
-        let seen = self.volume.look(|replica| self.walk(replica, path)).and_then(Result::ok).flatten();
-        seen.is_some_and(|seen| {
-            let owns = seen.inode.is_some_and(|inode| self.identities.owns(self.peer, &inode));
-            seen.is_listed || owns || wrote
-        })
+    /// What a path leads to, if he can walk it.
+    fn reach(&self, path: &Path) -> Option<Seen> {
+        self.volume.look(|replica| self.walk(replica, path)).and_then(Result::ok).flatten()
+    }
+
+    /// Whether he may know of what he reached, had he not written to it.
+    fn shows(&self, seen: Seen) -> bool {
+        seen.is_listed || seen.inode.is_some_and(|inode| self.identities.owns(self.peer, &inode))
     }
 
     /// `None`: he does not come so far, or a directory is not known here.

@@ -13,6 +13,8 @@ use wayfs_types::request::{Answer, Request};
 use wayfs_types::{Content, Fact, Facts, FileId, Inode, OriginId, RecordId};
 
 /// Longest wait for what the servers know of a file.
+/// What an open file waits for that was written to.
+const UNSAVED: &str = "a close or fsync: writes to the open file are in no record yet";
 const FACTS_PATIENCE: Duration = Duration::from_secs(5);
 
 impl MountCommands {
@@ -29,6 +31,7 @@ impl MountCommands {
         let facts = if is_dirty { UNWRITTEN } else { self.facts_of(file, inode.version) };
         let safe_by = level.filter(|_| !is_dirty).and_then(|level| level.safe_at);
         let cached_bytes = self.cached_bytes(inode);
+        let here = (cached_bytes == inode.content.size()).then_some("here");
         let overlay = self.parts.fs.files().overlay(file);
         FileInfo {
             path: path.to_owned(),
@@ -49,8 +52,8 @@ impl MountCommands {
             told_by: self.told_by(),
             home_word_age_ms: self.home_word_age_ms(),
             lost: self.lost(file, inode.version),
-            waiting_for: self.waiting_for(facts, is_dirty),
-            holders: self.holders(facts, safe_by, cached_bytes == inode.content.size()),
+            waiting_for: if is_dirty { UNSAVED } else { self.waiting_for(facts) }.to_owned(),
+            holders: here.map(str::to_owned).into_iter().chain(self.holder_above(facts, safe_by)).collect(),
             cached_bytes,
             pinned: self.parts.hooks.pins.covers(self.volume(), file),
             exclusive: self
@@ -98,11 +101,8 @@ impl MountCommands {
         })
     }
 
-    fn waiting_for(&self, facts: Facts, is_dirty: bool) -> String {
+    fn waiting_for(&self, facts: Facts) -> &'static str {
         let connected = self.parts.link.status().state == LinkState::Connected;
-        if is_dirty {
-            return "a close or fsync: writes to the open file are in no record yet".to_owned();
-        }
         match (facts.safe, facts.visible, facts.stable) {
             (Fact::No, ..) if connected => "the station's word that it has record and contents",
             (Fact::No, ..) => "a station: none is connected",
@@ -110,22 +110,16 @@ impl MountCommands {
             (_, _, Fact::No) => "a reader elsewhere, or the propagation policy: the home fetches the contents then",
             (Fact::Holds(_) | Fact::Unknown, Fact::Holds(_) | Fact::Unknown, Fact::Holds(_) | Fact::Unknown) => "",
         }
-        .to_owned()
     }
 
-    /// Who has all of the contents, as far as that follows from what this machine was told.
-    fn holders(&self, facts: Facts, safe_by: Option<OriginId>, is_here: bool) -> Vec<String> {
-        let mut holders = Vec::new();
-        if is_here {
-            holders.push("here".to_owned());
-        }
+    /// Which server has all of the contents, as far as that follows from what this machine was told.
+    fn holder_above(&self, facts: Facts, safe_by: Option<OriginId>) -> Option<String> {
         if facts.stable.holds() {
             let home = self.volume().directory().list().into_iter().find(|server| server.kind == ServerKind::Home);
-            holders.push(home.map_or_else(|| "the home".to_owned(), |home| home.label));
-        } else if facts.safe.holds() {
-            holders.push(safe_by.and_then(|server| self.label_of(server)).unwrap_or_else(|| "a station".to_owned()));
+            return Some(home.map_or_else(|| "the home".to_owned(), |home| home.label));
         }
-        holders
+        let of_station = || safe_by.and_then(|server| self.label_of(server)).unwrap_or_else(|| "a station".to_owned());
+        facts.safe.holds().then(of_station)
     }
 
     fn cached_bytes(&self, inode: &Inode) -> u64 {

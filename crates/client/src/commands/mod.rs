@@ -26,7 +26,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use wayfs_admin::happenings::Authors;
 use wayfs_admin::{Settling, conflicts, queue, resolve, scrub};
-use wayfs_control::report::UmountReport;
 use wayfs_control::{Command, CommandHandler, ControlError, DaemonKind, Done, ErrorKind, EventsWanted, Peer, Sink};
 use wayfs_fuse::{Granted, UmountError, UmountMode};
 use wayfs_node::{ParentLink, Volume};
@@ -69,6 +68,14 @@ pub(crate) struct MountParts {
     pub(crate) cache_limit: u64,
     pub(crate) read_only: bool,
     pub(crate) granted: Granted,
+}
+
+/// How a mount is to end.
+struct UmountOptions {
+    /// Only once everything is safe, for which it waits so long.
+    flush: Option<Duration>,
+    /// Also with writes that cannot be kept, and under the feet of programs that use it.
+    force: bool,
 }
 
 /// A mount as the control server sees it.
@@ -136,7 +143,8 @@ impl MountCommands {
         Ok(Done::Nothing)
     }
 
-    fn umount(&self, flush: bool, timeout: Duration, force: bool, out: &mut dyn Sink) -> Result<Done, ControlError> {
+    fn umount(&self, options: UmountOptions, out: &mut dyn Sink) -> Result<Done, ControlError> {
+        let UmountOptions { flush, force } = options;
         let failed = self.parts.fs.commit_all();
         if let Some((_, error)) = failed.first()
             && !force
@@ -147,7 +155,7 @@ impl MountCommands {
                 "Make room on the cache disk (or connect) and try again, or lose them with --force.",
             ));
         }
-        if flush {
+        if let Some(timeout) = flush {
             let report = self.sync_to(Wanted { path: None, until: Level::Safe, asker: None }, timeout, out)?;
             if !report.reached && !force {
                 return Err(ControlError::new(
@@ -163,10 +171,10 @@ impl MountCommands {
         if let Err(error) = self.volume().sync(PATIENCE) {
             tracing::error!(%error, "sync before unmounting");
         }
-        let (unsent_records, unsent_bytes) = unsent(&ledger_of(self.volume(), Some(&self.parts.fs)));
+        let unsent = unsent(&ledger_of(self.volume(), Some(&self.parts.fs)));
         let mode = if force { UmountMode::Force } else { UmountMode::Orderly };
         match self.parts.stopper.stop(mode) {
-            Ok(()) => Ok(Done::Unmounted(UmountReport { unsent_records, unsent_bytes })),
+            Ok(()) => Ok(Done::Unmounted(unsent)),
             Err(error @ UmountError::Busy { .. }) => Err(ControlError::new(
                 ErrorKind::Failed,
                 format!("{error}: {} files are open", self.parts.fs.open_handles()),
@@ -216,7 +224,8 @@ impl MountCommands {
             // The transport of a volume sees for itself what the link does.
             Command::LinkNotice { .. } => Ok(Done::Nothing),
             Command::Umount { flush, timeout_ms, force } => {
-                self.umount(flush, Duration::from_millis(timeout_ms), force, out)
+                let flush = flush.then_some(Duration::from_millis(timeout_ms));
+                self.umount(UmountOptions { flush, force }, out)
             }
             Command::Metrics => {
                 Ok(Done::Metrics(crate::metrics::of_mount(self.volume(), &self.parts.fs, &self.parts.name)))

@@ -4,7 +4,7 @@ use super::MountCommands;
 use wayfs_admin::ledger::MAKE_ROOM;
 use wayfs_admin::{elapsed_ms, stations, unix_ms};
 use wayfs_control::DaemonKind;
-use wayfs_control::report::{StatusReport, StatusWord, VolumeRole, VolumeStatus};
+use wayfs_control::report::{LedgerReport, StatusReport, StatusWord, VolumeRole, VolumeStatus};
 use wayfs_node::LinkState;
 use wayfs_node::LiveReplica;
 use wayfs_proto::Progress;
@@ -34,7 +34,7 @@ impl MountCommands {
     fn volume_status(&self, progress: Option<&Progress>) -> VolumeStatus {
         let link = self.parts.link.status();
         let ledger = self.ledger();
-        let (word, cause, next_step) = self.word(progress, &link.state, !ledger.is_safe());
+        let (word, cause, next_step) = self.word(progress, &link.state, &ledger);
         let settings = self.volume().settings();
         let signed = self.volume().look(wayfs_node::LiveReplica::home_word).flatten();
         VolumeStatus {
@@ -62,7 +62,7 @@ impl MountCommands {
             cache_limit_bytes: settings.cache_bytes_max.map(|_| self.parts.cache_limit),
             pinned_bytes: self.pinned_bytes(),
             mode: self.mode().name().to_owned(),
-            sharing: self.sharing(link.state == LinkState::Connected),
+            sharing: self.sharing(&link.state).to_owned(),
             read_only: self.parts.read_only,
         }
     }
@@ -72,15 +72,20 @@ impl MountCommands {
         heard.flatten()
     }
 
-    fn sharing(&self, connected: bool) -> String {
-        match (connected, self.parts.fs.engine().is_close_to_open()) {
-            (false, _) => String::new(),
-            (true, true) => "close-to-open".to_owned(),
-            (true, false) => "relaxed".to_owned(),
+    fn sharing(&self, link: &LinkState) -> &'static str {
+        match link {
+            LinkState::Connected if self.parts.fs.engine().is_close_to_open() => "close-to-open",
+            LinkState::Connected => "relaxed",
+            LinkState::Refused { .. } | LinkState::Offline | LinkState::Searching { .. } => "",
         }
     }
 
-    fn word(&self, progress: Option<&Progress>, link: &LinkState, is_dirty: bool) -> (StatusWord, String, String) {
+    fn word(
+        &self,
+        progress: Option<&Progress>,
+        link: &LinkState,
+        ledger: &LedgerReport,
+    ) -> (StatusWord, String, String) {
         let say = |word, cause: &str, next: &str| (word, cause.to_owned(), next.to_owned());
         if let Some(reason) = self.parts.hooks.failure().or_else(|| self.volume().failure()) {
             return say(StatusWord::NeedsAttention, &reason, "Mend the cause and mount again.");
@@ -131,7 +136,7 @@ impl MountCommands {
                 )
             }
             LinkState::Connected if self.is_over_quota() => say(StatusWord::Full, OVER_QUOTA, LESS_OR_MORE),
-            LinkState::Connected if is_dirty => say(StatusWord::Dirty, "updates are on their way", ""),
+            LinkState::Connected if !ledger.is_safe() => say(StatusWord::Dirty, "updates are on their way", ""),
             LinkState::Connected => say(StatusWord::Active, "", ""),
         }
     }

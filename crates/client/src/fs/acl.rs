@@ -40,6 +40,14 @@ struct Entry {
     number: u32,
 }
 
+/// Whose a file is, for one who asks.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ownership {
+    /// Whether it is his who asks.
+    pub(super) is_own: bool,
+    pub(super) group: u32,
+}
+
 /// A list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Acl(Vec<Entry>);
@@ -63,11 +71,11 @@ impl Acl {
         is_ordered && single && (count(Tag::Mask) == 1 || (count(Tag::Mask) == 0 && !is_named))
     }
 
-    /// Whether a user may do all that is wanted with a file of this list, which he owns or not, and of this group.
-    pub(super) fn grants(&self, peer: &Peer, owns: bool, group: u32, wanted: u16) -> bool {
+    /// Whether a user may do all that is wanted with a file of this list.
+    pub(super) fn grants(&self, peer: &Peer, file: Ownership, wanted: u16) -> bool {
         let of = |tag: Tag| self.0.iter().find(|entry| entry.tag == tag).map(|entry| entry.permissions);
         let has = |permissions: u16| permissions & wanted == wanted;
-        if owns {
+        if file.is_own {
             return has(of(Tag::Owner).unwrap_or(0));
         }
         let mask = of(Tag::Mask).unwrap_or(7);
@@ -75,7 +83,7 @@ impl Acl {
             return has(named.permissions & mask);
         }
         let is_in = |entry: &&Entry| match entry.tag {
-            Tag::OwningGroup => peer.gids.contains(&group),
+            Tag::OwningGroup => peer.gids.contains(&file.group),
             Tag::Group => peer.gids.contains(&entry.number),
             Tag::Owner | Tag::User | Tag::Mask | Tag::Other => false,
         };
@@ -208,6 +216,7 @@ pub(super) fn of(inode: &Inode, which: &[u8]) -> Option<Acl> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::identity::NumberPair;
     use super::*;
 
     fn acl(entries: &[(Tag, u16, u32)]) -> Acl {
@@ -271,7 +280,7 @@ mod tests {
     fn the_first_entry_that_is_about_somebody_decides() {
         let grants = |uid: u32, gids: &[u32], owns: bool, wanted: u16| {
             let peer = Peer { uid, gids: gids.to_vec() };
-            of_a_team().with_mode(0o764).grants(&peer, owns, 9, wanted)
+            of_a_team().with_mode(0o764).grants(&peer, Ownership { is_own: owns, group: 9 }, wanted)
         };
         assert!(grants(5, &[], true, 7) && !grants(1000, &[50], false, 1), "by name before any group");
         assert!(grants(1000, &[], false, 6) && grants(7, &[9], false, 4) && !grants(7, &[9], false, 2));
@@ -282,7 +291,8 @@ mod tests {
     #[test]
     fn numbers_are_those_of_where_it_is_read() {
         let mut identities = Identities::default();
-        assert!(identities.users.pair(1000, 501) && identities.groups.pair(50, 60));
+        assert!(identities.users.pair(NumberPair { volume: 1000, here: 501 }));
+        assert!(identities.groups.pair(NumberPair { volume: 50, here: 60 }));
         let shown = of_a_team().shown(&identities);
         assert_eq!((shown.0[1].number, shown.0[3].number), (501, 60));
         assert_eq!(shown.clone().kept(&identities), Ok(of_a_team()));

@@ -17,10 +17,11 @@ use crate::engine::Engine;
 use crate::files::{FileTable, WaitPolicy};
 use crate::inotify::Watchers;
 use crate::notices::{Notices, Stale};
-use crate::workers::Workers;
+use crate::workers::{Limits, Workers};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use wayfs_node::CachedNames;
 use wayfs_proto::Keeping;
 use wayfs_types::request::Level;
 use wayfs_types::{FileId, Inode, Kind};
@@ -84,6 +85,10 @@ const COPIES_KEPT: Duration = Duration::from_secs(45);
 /// Jobs that may wait for any of them; one more is answered with `ETIMEDOUT`.
 const WAITING_MAX: usize = 4096;
 
+const fn limits(threads_max: usize) -> Limits {
+    Limits { threads_max, waiting_max: WAITING_MAX }
+}
+
 impl FileSystem {
     /// A mount over a replica and its files.
     ///
@@ -98,6 +103,7 @@ impl FileSystem {
         Ok(Arc::new(Self {
             engine,
             files,
+            space: super::data::SpaceGuard::new(settings.free_min),
             settings,
             by_names: OnceLock::new(),
             handles: Handles::default(),
@@ -107,18 +113,17 @@ impl FileSystem {
             second_walks: SecondWalks::default(),
             warmed: super::warming::Warmed::default(),
             cold: super::cold::Cold::default(),
-            readers: Workers::start("read", READERS, WAITING_MAX)?,
-            savers: Workers::start("save", SAVERS, WAITING_MAX)?,
-            cutters: Workers::start("cut", CUTTERS, WAITING_MAX)?,
-            granters: Workers::start("grant", GRANTERS, WAITING_MAX)?,
-            givers: Workers::start("give", GIVERS, WAITING_MAX)?,
+            readers: Workers::start("read", limits(READERS))?,
+            savers: Workers::start("save", limits(SAVERS))?,
+            cutters: Workers::start("cut", limits(CUTTERS))?,
+            granters: Workers::start("grant", limits(GRANTERS))?,
+            givers: Workers::start("give", limits(GIVERS))?,
             expires_all: AtomicBool::new(false),
             write_patterns: super::write_pattern::WritePatterns::default(),
             sources: super::copying::Sources::default(),
             kernel: OnceLock::new(),
             has_passthrough: AtomicBool::new(false),
             has_lists: AtomicBool::new(false),
-            space: super::data::SpaceGuard::default(),
             unanswered: Arc::default(),
             notices,
             watchers: Arc::default(),
@@ -288,18 +293,18 @@ impl FileSystem {
     }
 
     /// Others are to look at these directories: what was closed in them goes into the log. If others are to change some that
-    /// the kernel knows, it asks for each name again (`expire`). Answers whether `then` is called, on another thread, when that
+    /// the kernel knows, it asks for each name again. Answers whether `then` is called, on another thread, when that
     /// is done.
     pub fn give_back(
         self: &Arc<Self>,
         directories: Vec<FileId>,
-        expire: bool,
+        names: CachedNames,
         then: impl FnOnce() + Send + 'static,
     ) -> bool {
         let fs = Arc::clone(self);
         let job = move || {
             fs.commit_closing_in(&directories);
-            if expire {
+            if names == CachedNames::Expire {
                 fs.expire_all();
             }
             then();

@@ -29,22 +29,37 @@ pub(crate) struct WriteRequest {
     pub(crate) from_cache: bool,
 }
 
+/// What a `fallocate` asks for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AllocateRequest {
+    pub(crate) handle: HandleId,
+    pub(crate) offset: u64,
+    pub(crate) len: u64,
+    pub(crate) mode: i32,
+}
+
 /// Refuses writes while the disk of the cache is nearly full, so that what was accepted can be committed.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct SpaceGuard {
+    /// Bytes of the disk that writes leave free.
+    free_min: u64,
     /// Bytes that may still be written before the next look.
     left: AtomicU64,
 }
 
 impl SpaceGuard {
-    /// Whether there is room for `len` more bytes beyond `free_min`.
-    fn take(&self, len: u64, free: impl Fn() -> Option<u64>, free_min: u64) -> bool {
+    pub(super) fn new(free_min: u64) -> Self {
+        Self { free_min, left: AtomicU64::new(0) }
+    }
+
+    /// Whether there is room for `len` more bytes beyond those that are to be left free.
+    fn take(&self, len: u64, free: impl Fn() -> Option<u64>) -> bool {
         let taken = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(len));
         if taken.is_ok() {
             return true;
         }
         let Some(free) = free() else { return true };
-        let room = free.saturating_sub(free_min);
+        let room = free.saturating_sub(self.free_min);
         // Each byte may be needed twice: in the body file and in the chunk store.
         self.left.store((room / 2).min(SPACE_STEP), Ordering::Relaxed);
         room / 2 >= len
@@ -128,11 +143,11 @@ impl FileSystem {
     /// Whether the disk has room for a write; makes some if it can.
     pub(super) fn has_room(&self, len: u64) -> bool {
         let free = || self.free();
-        self.space.take(len, free, self.settings.free_min)
-            || (self.files.make_room() && self.space.take(len, free, self.settings.free_min))
+        self.space.take(len, free)
+            || (self.files.make_room() && self.space.take(len, free))
             // Clean copies give way; each byte may be needed twice, as above.
             || (self.engine.make_room(self.settings.free_min.saturating_add(len.saturating_mul(2)))
-                && self.space.take(len, free, self.settings.free_min))
+                && self.space.take(len, free))
     }
 
     /// Whether a write stays within the quotas that this machine was told of.
@@ -145,9 +160,7 @@ impl FileSystem {
     pub(crate) fn allocate<R: RespondWith<()>>(
         &self,
         caller: &Caller,
-        handle: HandleId,
-        (offset, length): (u64, u64),
-        mode: i32,
+        AllocateRequest { handle, offset, len, mode }: AllocateRequest,
         reply: Reply<R>,
     ) {
         let Some(open) = self.handles.file(handle) else { return reply.refuse(Error::BadHandle) };
@@ -157,11 +170,11 @@ impl FileSystem {
         if self.is_of_lost_memory(open.file.id()) {
             return reply.refuse(FsError::Io);
         }
-        let Some(end) = offset.checked_add(length) else { return reply.refuse(FsError::FileTooLarge) };
+        let Some(end) = offset.checked_add(len) else { return reply.refuse(FsError::FileTooLarge) };
         let keeps_size = mode & libc::FALLOC_FL_KEEP_SIZE != 0;
         let outcome = match mode & !libc::FALLOC_FL_KEEP_SIZE {
             // Space is not set aside, but refused now if it is not there.
-            0 if !self.has_room(length) => Err(FsError::NoSpace),
+            0 if !self.has_room(len) => Err(FsError::NoSpace),
             0 if keeps_size || open.file.overlay().size >= end => Ok(()),
             0 => self.files.truncate(&open.file, end, 0),
             libc::FALLOC_FL_PUNCH_HOLE if keeps_size => self.files.zero(&open.file, offset..end, Extend::No),
@@ -259,13 +272,13 @@ mod tests {
 
     #[test]
     fn the_guard_looks_once_per_step_and_refuses_when_the_disk_is_full() {
-        let guard = SpaceGuard::default();
+        let guard = SpaceGuard::new(1 << 20);
         let plenty = || Some(1 << 40);
-        assert!(guard.take(4096, plenty, 1 << 20));
-        assert!(guard.take(4096, || None, 1 << 20));
-        let guard = SpaceGuard::default();
-        assert!(!guard.take(4096, || Some(1 << 20), 1 << 20));
-        assert!(!guard.take(4096, || Some((1 << 20) + 4096), 1 << 20));
-        assert!(guard.take(4096, || Some((1 << 20) + 8192), 1 << 20));
+        assert!(guard.take(4096, plenty));
+        assert!(guard.take(4096, || None));
+        let guard = SpaceGuard::new(1 << 20);
+        assert!(!guard.take(4096, || Some(1 << 20)));
+        assert!(!guard.take(4096, || Some((1 << 20) + 4096)));
+        assert!(guard.take(4096, || Some((1 << 20) + 8192)));
     }
 }

@@ -19,6 +19,15 @@ pub const NOBODY_HERE: u32 = u32::MAX - 1;
 /// What any executable file has some of.
 const EXECUTE: u16 = 0o111;
 
+/// A number of the volume, and the one that stands for it on this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NumberPair {
+    /// In the volume.
+    pub volume: u32,
+    /// On this machine.
+    pub here: u32,
+}
+
 /// Numbers of the volume and the numbers that stand for them on this machine. What is not named stands for itself, or for nobody.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Numbers {
@@ -36,7 +45,7 @@ impl Numbers {
 
     /// Adds a pair. Answers whether it could: each number stands for one other only, either way.
     #[must_use]
-    pub fn pair(&mut self, volume: u32, here: u32) -> bool {
+    pub fn pair(&mut self, NumberPair { volume, here }: NumberPair) -> bool {
         if self.here.contains_key(&volume) || self.volume.contains_key(&here) {
             return false;
         }
@@ -168,7 +177,9 @@ mod tests {
 
     fn swapped() -> Numbers {
         let mut numbers = Numbers::default();
-        assert!(numbers.pair(1000, 501) && numbers.pair(7, 8));
+        assert!(
+            numbers.pair(NumberPair { volume: 1000, here: 501 }) && numbers.pair(NumberPair { volume: 7, here: 8 })
+        );
         numbers
     }
 
@@ -187,7 +198,9 @@ mod tests {
     #[test]
     fn a_second_meaning_of_a_number_is_refused() {
         let mut numbers = swapped();
-        assert!(!numbers.pair(1000, 3) && !numbers.pair(3, 501));
+        assert!(
+            !numbers.pair(NumberPair { volume: 1000, here: 3 }) && !numbers.pair(NumberPair { volume: 3, here: 501 })
+        );
         assert_eq!(numbers, swapped());
     }
 

@@ -70,6 +70,13 @@ pub(super) struct Here {
     pub(super) ttl: Duration,
 }
 
+impl Here {
+    /// Position behind its last entry.
+    fn end(&self) -> u64 {
+        self.first + self.entries.len() as u64
+    }
+}
+
 /// Entries of a page.
 pub(super) type Entries = Vec<(Name, FileId, Arc<Inode>)>;
 
@@ -101,7 +108,7 @@ impl State {
         if self.end.is_some_and(|end| position >= end) {
             return Next::End;
         }
-        let is_here = |here: &Here| (here.first..here.first + here.entries.len() as u64).contains(&position);
+        let is_here = |here: &Here| (here.first..here.end()).contains(&position);
         if self.here.as_ref().is_some_and(is_here) {
             return Next::Here;
         }
@@ -110,16 +117,19 @@ impl State {
         Next::Ask(self.pages[page].clone())
     }
 
-    fn take_in(&mut self, first: u64, (entries, since, ttl): (Entries, u64, Duration), end: bool) {
-        let next = first + entries.len() as u64;
-        if end {
-            self.end = Some(next);
-        } else if let Some((last, _, _)) = entries.last()
-            && self.pages.last().is_some_and(|page| page.position == first)
+    /// Takes in a page after which there are more.
+    fn take_in(&mut self, here: Here) {
+        if let Some((last, _, _)) = here.entries.last()
+            && self.pages.last().is_some_and(|page| page.position == here.first)
         {
-            self.pages.push(PageBegin { position: next, after: Some(last.clone()) });
+            self.pages.push(PageBegin { position: here.end(), after: Some(last.clone()) });
         }
-        self.here = Some(Here { first, entries, since, ttl });
+        self.here = Some(here);
+    }
+
+    fn take_in_last(&mut self, here: Here) {
+        self.end = Some(here.end());
+        self.here = Some(here);
     }
 }
 
@@ -141,7 +151,8 @@ impl FileSystem {
             let mut state = State::default();
             if let Ok(Answer::List { entries, end }) = outcome {
                 let ttl = fs.ttl(&asker, directory);
-                state.take_in(0, (entries, asker.since, ttl), end);
+                let here = Here { first: 0, entries, since: asker.since, ttl };
+                if end { state.take_in_last(here) } else { state.take_in(here) }
             }
             // Without an answer the listing is asked for when it is read: a directory can be opened for other reasons.
             fs.opened_directory(directory, state, reply);
@@ -212,7 +223,12 @@ impl FileSystem {
                 // A page without entries would not get us further.
                 let end = end || entries.is_empty();
                 let ttl = fs.ttl(&asker, listing.directory);
-                listing.state().take_in(position, (entries, asker.since, ttl), end);
+                let here = Here { first: position, entries, since: asker.since, ttl };
+                if end {
+                    listing.state().take_in_last(here)
+                } else {
+                    listing.state().take_in(here)
+                }
                 if ttl.is_zero() {
                     // It was opened to be kept, and cannot be any more.
                     fs.notices.inode(listing.directory, Stale::Pages);
@@ -241,27 +257,31 @@ mod tests {
             .collect()
     }
 
+    fn here(first: u64, len: u64) -> Here {
+        Here { first, entries: entries(first, len), since: 0, ttl: Duration::ZERO }
+    }
+
     #[test]
     fn pages_of_any_length_follow_each_other_by_name() {
         let mut state = State::default();
         assert!(matches!(state.next(0), Next::Ask(PageBegin { position: 0, after: None })));
-        state.take_in(0, (entries(0, 200), 0, Duration::ZERO), false);
+        state.take_in(here(0, 200));
         assert!(matches!(state.next(199), Next::Here));
         let Next::Ask(page) = state.next(200) else { panic!("the second page is asked for") };
         assert_eq!((page.position, page.after.unwrap().as_bytes()), (200, &b"00000199"[..]));
-        state.take_in(200, (entries(200, 5), 0, Duration::ZERO), true);
+        state.take_in_last(here(200, 5));
         assert!(matches!(state.next(204), Next::Here));
         assert!(matches!(state.next(205), Next::End));
         // Going back asks for the first page again, and that does not begin a new one.
         assert!(matches!(state.next(3), Next::Ask(PageBegin { position: 0, .. })));
-        state.take_in(0, (entries(0, 200), 0, Duration::ZERO), false);
+        state.take_in(here(0, 200));
         assert_eq!(state.pages.len(), 2);
     }
 
     #[test]
     fn what_came_when_it_was_opened_is_read_once() {
         let mut state = State::default();
-        state.take_in(0, (entries(0, 5), 0, Duration::ZERO), true);
+        state.take_in_last(here(0, 5));
         state.turn_to(0);
         assert!(matches!(state.next(0), Next::Here));
         state.turn_to(5);
@@ -273,7 +293,7 @@ mod tests {
     #[test]
     fn an_empty_directory_ends_at_once() {
         let mut state = State::default();
-        state.take_in(0, (Vec::new(), 0, Duration::ZERO), true);
+        state.take_in_last(here(0, 0));
         assert!(matches!(state.next(0), Next::End));
     }
 }

@@ -54,7 +54,7 @@ pub use caller::{Caller, Credentials, Interrupt};
 pub use core::FileSystem;
 pub use directory_page::{Detail, DirectoryEntry, DirectoryPage, PageRequest, Taken};
 pub use error::Error;
-pub use identity::{Identities, Numbers};
+pub use identity::{Identities, NumberPair, Numbers};
 pub use ids::{HandleId, LockOwner, Token};
 pub use kernel::{Abilities, Kernel, NotRegistered};
 pub use locks::{ConflictingLock, LockScope, LockTest, LockWait, LockWish, Unlock};

@@ -20,6 +20,13 @@ use std::sync::atomic::Ordering;
 use wayfs_types::request::{Answer, Change, Request as Ask};
 use wayfs_types::{AttrChange, FileId, FsError, Inode, Kind};
 
+/// What an open asks for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OpenRequest {
+    pub(crate) flags: i32,
+    pub(crate) kill_suid_gid: bool,
+}
+
 /// What a create asks for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NewFile {
@@ -50,16 +57,15 @@ impl FileSystem {
         self: &Arc<Self>,
         caller: &Caller,
         file: FileId,
-        flags: i32,
-        kill_suid_gid: bool,
+        request: OpenRequest,
         reply: Reply<R>,
     ) {
-        if access(flags) == Access::Read || !self.engine.is_exclusive(file) {
-            return self.open_as_known(caller, file, flags, kill_suid_gid, reply);
+        if access(request.flags) == Access::Read || !self.engine.is_exclusive(file) {
+            return self.open_as_known(caller, file, request, reply);
         }
         let asker = caller.clone();
         self.ask(caller, Ask::Refresh, reply, move |fs, reply, outcome| match outcome {
-            Ok(_) => fs.open_as_known(&asker, file, flags, kill_suid_gid, reply),
+            Ok(_) => fs.open_as_known(&asker, file, request, reply),
             other => reply.refuse(refusal(other)),
         });
     }
@@ -68,16 +74,15 @@ impl FileSystem {
         self: &Arc<Self>,
         caller: &Caller,
         file: FileId,
-        flags: i32,
-        kill_suid_gid: bool,
+        request: OpenRequest,
         reply: Reply<R>,
     ) {
         let asker = caller.clone();
         self.with_inode(caller, file, reply, move |fs, reply, file, inode| {
             fs.second_walks.end(asker.pid);
-            match fs.open_inode(&asker, file, (inode, Found::Old), flags) {
+            match fs.open_inode(&asker, file, (inode, Found::Old), request.flags) {
                 Ok(opened) => {
-                    if kill_suid_gid {
+                    if request.kill_suid_gid {
                         fs.drop_set_id_bits(&asker, file, inode);
                     }
                     if reply.deliver(opened) == Delivery::Gone {

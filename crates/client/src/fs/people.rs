@@ -3,7 +3,7 @@
 //! They are extended attributes of the root, one for each name, so that they have their place in the home's order like all other
 //! changes, and two who add different names do not meet. They are not listed, as a copy of the root is no volume.
 
-use super::identity::{Identities, Numbers};
+use super::identity::{Identities, NumberPair, Numbers};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use wayfs_types::Inode;
@@ -64,10 +64,10 @@ impl Identities {
 /// The superuser is himself on every machine, whatever he is called. Of two who share a number the first by name is meant.
 fn by_names(volume: &BTreeMap<String, u32>, here: &BTreeMap<String, u32>) -> Numbers {
     let mut numbers = Numbers::of_named_only();
-    let _ = numbers.pair(0, 0);
+    let _ = numbers.pair(NumberPair { volume: 0, here: 0 });
     for (name, number) in volume {
         if let Some(own) = here.get(name) {
-            let _ = numbers.pair(*number, *own);
+            let _ = numbers.pair(NumberPair { volume: *number, here: *own });
         }
     }
     numbers

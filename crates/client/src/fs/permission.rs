@@ -21,14 +21,15 @@ impl Identities {
         if peer.uid == 0 {
             return true;
         }
-        let (owns, mode) = (self.owns(peer, inode), self.mode(inode));
+        let mode = self.mode(inode);
         let group = self.gid.unwrap_or_else(|| self.groups.here(inode.gid));
+        let file = acl::Ownership { is_own: self.owns(peer, inode), group };
         let has = |bits: u16| bits & wanted == wanted;
         let list =
             acl::of(inode, acl::ACCESS).filter(|_| self.shows_lists() && !matches!(inode.kind, Kind::Symlink(_)));
         match list {
-            Some(list) => list.shown(self).grants(peer, owns, group, wanted),
-            None if owns => has(mode >> 6),
+            Some(list) => list.shown(self).grants(peer, file, wanted),
+            None if file.is_own => has(mode >> 6),
             None if peer.gids.contains(&group) => has(mode >> 3),
             None => has(mode),
         }

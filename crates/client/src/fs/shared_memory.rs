@@ -73,14 +73,19 @@ impl SharedMemory {
         used.is_ours
     }
 
-    /// What was asked for is the machine's, or not.
-    fn asked(&self, place: LockPlace, is_ours: bool) {
+    /// What was asked for is the machine's.
+    fn granted(&self, place: LockPlace) {
         if let Some(used) = self.uses().get_mut(&place.file) {
             used.asking = used.asking.saturating_sub(1);
-            if is_ours {
-                used.is_ours = true;
-                used.handles.insert(place.handle);
-            }
+            used.is_ours = true;
+            used.handles.insert(place.handle);
+        }
+    }
+
+    /// What was asked for did not become the machine's.
+    fn refused(&self, file: FileId) {
+        if let Some(used) = self.uses().get_mut(&file) {
+            used.asking = used.asking.saturating_sub(1);
         }
     }
 
@@ -154,10 +159,13 @@ impl FileSystem {
                     "a database with a write-ahead log is in use on another machine: close it there, or use another journal mode (SEMANTICS.md, S-wal)"
                 );
             }
-            fs.shared_memory.asked(place, outcome.is_ok());
             match outcome {
-                Ok(_) => then(fs, reply),
+                Ok(_) => {
+                    fs.shared_memory.granted(place);
+                    then(fs, reply);
+                }
                 other => {
+                    fs.shared_memory.refused(place.file);
                     fs.leave_shared_memory(place.file);
                     reply.refuse(refusal(other));
                 }
@@ -208,7 +216,7 @@ mod tests {
     fn who_opens_it_before_it_is_let_go_keeps_it() {
         let memory = SharedMemory::default();
         assert!(!memory.join(place(1), None));
-        memory.asked(place(1), true);
+        memory.granted(place(1));
         assert!(memory.handle_gone(FileId::ROOT, place(1).handle));
         // What the last one wrote is committed first.
         assert!(memory.join(place(2), None), "nobody else was let in yet");
@@ -222,10 +230,10 @@ mod tests {
     fn what_is_asked_for_is_not_let_go_behind_the_question() {
         let memory = SharedMemory::default();
         assert!(!memory.join(place(1), None) && !memory.join(place(2), None));
-        memory.asked(place(1), true);
+        memory.granted(place(1));
         assert!(memory.handle_gone(FileId::ROOT, place(1).handle));
         assert!(!lets_go(&memory), "the other question would be answered before it");
-        memory.asked(place(2), true);
+        memory.granted(place(2));
         assert!(memory.handle_gone(FileId::ROOT, place(2).handle));
         assert!(lets_go(&memory));
     }
@@ -234,7 +242,7 @@ mod tests {
     fn what_was_refused_is_nobodys() {
         let memory = SharedMemory::default();
         assert!(!memory.join(place(1), None));
-        memory.asked(place(1), false);
+        memory.refused(place(1).file);
         assert!(!memory.handle_gone(FileId::ROOT, place(1).handle));
         assert!(!lets_go(&memory));
         assert!(!memory.join(place(1), None), "it is asked for anew");

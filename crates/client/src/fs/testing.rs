@@ -4,7 +4,7 @@
 use super::attributes::Attributes;
 use super::data::WriteRequest;
 use super::names::NewMode;
-use super::opening::NewFile;
+use super::opening::{NewFile, OpenRequest};
 use super::reply::{Delivery, Reply, Respond, RespondWith};
 use super::results::{Absent, CachedAttributes, Created, Entry, Opened, OpenedDirectory, Written};
 use super::{
@@ -264,7 +264,8 @@ impl Bench {
     }
 
     pub(super) fn open(&self, file: FileId, flags: i32) -> Opened {
-        self.ask(|fs, caller, reply| fs.open(caller, file, flags, false, reply)).later().unwrap()
+        let request = OpenRequest { flags, kill_suid_gid: false };
+        self.ask(|fs, caller, reply| fs.open(caller, file, request, reply)).later().unwrap()
     }
 
     pub(super) fn write(&self, handle: HandleId, offset: u64, bytes: &[u8]) -> Result<usize, Error> {

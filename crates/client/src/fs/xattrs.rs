@@ -216,7 +216,7 @@ impl FileSystem {
     ) {
         let bytes = name.as_bytes();
         if bytes == Inode::EXCLUSIVE {
-            return self.change_exclusive(caller, file, value.is_some(), reply);
+            return self.change_exclusive(caller, file, value, reply);
         }
         if people::names_somebody(bytes) {
             return self.change_people(caller, file, bytes, value, reply);
@@ -253,12 +253,12 @@ impl FileSystem {
         });
     }
 
-    /// Makes a directory exclusive, or not any more; answered when the home has it. The value says nothing.
+    /// Makes a directory exclusive, or not any more (`None`); answered when the home has it. What the value is says nothing.
     fn change_exclusive<R: RespondWith<()>>(
         self: &Arc<Self>,
         caller: &Caller,
         file: FileId,
-        is_on: bool,
+        value: Option<Bytes>,
         reply: Reply<R>,
     ) {
         let is_directory = self.engine.inode(file).is_some_and(|inode| inode.is_directory());
@@ -267,9 +267,9 @@ impl FileSystem {
         if !self.engine.is_connected() {
             return reply.refuse(FsError::Unreachable);
         }
-        let (value, presence) = match is_on {
-            true => (Some(Bytes::from_static(b"1")), XattrPresence::Any),
-            false => (None, XattrPresence::MustExist),
+        let (value, presence) = match value {
+            Some(_) => (Some(Bytes::from_static(b"1")), XattrPresence::Any),
+            None => (None, XattrPresence::MustExist),
         };
         self.change_ordered(caller, Change::SetXattr { file, name, value, presence }, reply);
     }

@@ -4,7 +4,6 @@ use crate::files::Seek;
 use crate::fs::attribute_changes::{SetAttributes, TimeChange};
 use crate::fs::attributes::FileKind;
 use crate::fs::names::{NewMode, NewNode};
-use crate::fs::opening::NewFile;
 use crate::fs::{Credentials, HandleId, LockOwner, LockScope, LockWait, LockWish, Token};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -42,13 +41,8 @@ pub(super) fn owner(owner: wayfs_fuse::LockOwner) -> LockOwner {
 }
 
 /// What is to be made by `mknod`.
-pub(super) fn new_node(mode: u32, umask: u32, device: u32) -> NewNode {
-    NewNode { kind: kind(mode), mode: NewMode { asked: mode, umask }, device }
-}
-
-/// What is to be made and opened.
-pub(super) fn new_file(flags: i32, mode: u32, umask: u32) -> NewFile {
-    NewFile { flags, mode: NewMode { asked: mode, umask } }
+pub(super) fn new_node(mode: NewMode, device: u32) -> NewNode {
+    NewNode { kind: kind(mode.asked), mode, device }
 }
 
 fn kind(mode: u32) -> FileKind {

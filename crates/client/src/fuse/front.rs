@@ -2,15 +2,15 @@
 
 use super::answers::{ListingReply, LockTestReply};
 use super::decoded::{
-    credentials, file_id, handle, new_file, new_node, owner, range, rename_target, scope, seek, set_attributes, token,
-    wish,
+    credentials, file_id, handle, new_node, owner, range, rename_target, scope, seek, set_attributes, token, wish,
 };
 use super::kernel::abilities;
 use super::kernel_form::tested;
 use crate::fs::copying::End;
-use crate::fs::data::WriteRequest;
+use crate::fs::data::{AllocateRequest, WriteRequest};
 use crate::fs::locks::LockPlace;
 use crate::fs::names::NewMode;
+use crate::fs::opening::{NewFile, OpenRequest};
 use crate::fs::{Caller, Detail, FileSystem, LockTest, PageRequest, Unlock};
 use std::sync::Arc;
 use wayfs_fuse::{
@@ -65,7 +65,7 @@ impl Front {
             Operation::ReadLink => fs.read_link(caller, file, reply(to)),
             Operation::Symlink { name, target } => fs.symlink(caller, file, name, target, reply(to)),
             Operation::MakeNode { name, mode, umask, device } => {
-                fs.make_node(caller, file, name, new_node(mode, umask, device), reply(to));
+                fs.make_node(caller, file, name, new_node(NewMode { asked: mode, umask }, device), reply(to));
             }
             Operation::MakeDirectory { name, mode, umask } => {
                 fs.make_directory(caller, file, name, NewMode { asked: mode, umask }, reply(to));
@@ -82,12 +82,14 @@ impl Front {
                 Ok(linked) => fs.link(caller, fs.known_as(linked), file, new_name, reply(to)),
                 Err(error) => reply(to).refuse(error),
             },
-            Operation::Open { flags, kill_suid_gid } => fs.open(caller, file, flags, kill_suid_gid, reply(to)),
+            Operation::Open { flags, kill_suid_gid } => {
+                fs.open(caller, file, OpenRequest { flags, kill_suid_gid }, reply(to))
+            }
             Operation::Create { name, flags, mode, umask, .. } => {
-                fs.create(caller, file, name, new_file(flags, mode, umask), reply(to));
+                fs.create(caller, file, name, NewFile { flags, mode: NewMode { asked: mode, umask } }, reply(to));
             }
             Operation::TemporaryFile { flags, mode, umask } => {
-                fs.create_nameless(caller, file, new_file(flags, mode, umask), reply(to));
+                fs.create_nameless(caller, file, NewFile { flags, mode: NewMode { asked: mode, umask } }, reply(to));
             }
             Operation::Read { handle: through, offset, size, .. } => {
                 fs.read(caller, handle(through), offset, size, reply(to));
@@ -133,7 +135,8 @@ impl Front {
                 }
             }
             Operation::Fallocate { handle: through, offset, length, mode } => {
-                fs.allocate(caller, handle(through), (offset, length), mode, reply(to));
+                let request = AllocateRequest { handle: handle(through), offset, len: length, mode };
+                fs.allocate(caller, request, reply(to));
             }
             Operation::Seek { handle: through, offset, whence } => match seek(whence) {
                 Ok(seek) => fs.seek(caller, handle(through), offset, seek, reply(to)),

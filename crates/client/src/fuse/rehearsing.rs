@@ -3,6 +3,7 @@
 use super::Front;
 use super::kernel_form::inode;
 use crate::fs::Caller;
+use crate::fs::opening::OpenRequest;
 use crate::inotify::Act;
 use std::time::Duration;
 use wayfs_fuse::{Attributes, Entry, Errno, FileKind, Operation, Reply, Timestamp};
@@ -70,7 +71,8 @@ impl Front {
             }
             // Nothing is written through it; the kernel tells watchers that a writer closed it.
             Operation::Open { .. } if rehearsal.touches(file) => {
-                self.0.open(caller, file, libc::O_RDONLY, false, self.0.reply(reply));
+                let request = OpenRequest { flags: libc::O_RDONLY, kill_suid_gid: false };
+                self.0.open(caller, file, request, self.0.reply(reply));
             }
             _ if changes_nothing(operation) => return Some(reply),
             _ => done(reply.error(Errno::PERM)),

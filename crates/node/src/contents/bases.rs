@@ -36,6 +36,21 @@ pub(crate) struct Offer {
     pub(crate) named: Vec<Digest>,
 }
 
+/// Bases of a difference, as bits of the form that names them.
+#[derive(Debug, Clone, Copy)]
+struct Upon {
+    /// Of those that the asker named in its question, or the sender of a push beside it.
+    named: u8,
+    /// Of those that the asker was given before.
+    before: u64,
+}
+
+impl Upon {
+    const fn named(named: u8) -> Self {
+        Self { named, before: 0 }
+    }
+}
+
 /// A chunk as it is sent.
 #[derive(Debug)]
 pub(crate) struct Packed {
@@ -96,14 +111,14 @@ impl Volume {
             let named = self.fitting(&offer.named);
             if named != 0
                 && let Some(bases) = self.read_joined(&selected(&offer.named, named).unwrap_or_default()).await
-                && let Some(packed) = self.pack_upon((named, 0), &chunk, bases, path).await
+                && let Some(packed) = self.pack_upon(Upon::named(named), &chunk, bases, path).await
             {
                 return packed;
             }
             if chunk.len() <= SIBLING_LEN_MAX && codec::is_worth_it(&chunk) {
                 let (before, bases) = session.history.given().give(offer.number, &chunk);
                 if before != 0
-                    && let Some(packed) = self.pack_upon((0, before), &chunk, joined(bases), path).await
+                    && let Some(packed) = self.pack_upon(Upon { named: 0, before }, &chunk, joined(bases), path).await
                 {
                     return packed;
                 }
@@ -136,7 +151,7 @@ impl Volume {
             let bases = selected(&bases, named).unwrap_or_default();
             if !bases.is_empty()
                 && let Some(joined) = self.read_joined(&bases).await
-                && let Some(packed) = self.pack_upon((all(bases.len()), 0), &chunk, joined, path).await
+                && let Some(packed) = self.pack_upon(Upon::named(all(bases.len())), &chunk, joined, path).await
             {
                 return Packed { bases, ..packed };
             }
@@ -162,7 +177,8 @@ impl Volume {
         Packed::alone(packing.await.unwrap_or((Form::Plain, plain)))
     }
 
-    async fn pack_upon(&self, (named, before): (u8, u64), chunk: &Bytes, bases: Bytes, path: Path) -> Option<Packed> {
+    async fn pack_upon(&self, upon: Upon, chunk: &Bytes, bases: Bytes, path: Path) -> Option<Packed> {
+        let Upon { named, before } = upon;
         let form = Form::Difference { len: u32::try_from(chunk.len()).ok()?, named, before };
         let body = if is_quick(chunk.len() + bases.len(), path) {
             codec::pack_difference(chunk, &bases, path)?

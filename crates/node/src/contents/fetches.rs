@@ -229,5 +229,8 @@ async fn look_for(volume: Arc<Volume>, look: LookId, (want, asker): (Want, Optio
         let (mut wait, told) = (Wait::new(patience, &tell), Told::new(&asks, &comes));
         looking.result = volume.find((want, asker), volume.scope(), &mut wait, &told).await;
     }
-    volume.metrics.fetched(volume.role(), started.elapsed(), looking.result.is_ok());
+    volume.metrics.waited(volume.role(), started.elapsed());
+    if looking.result.is_err() {
+        volume.metrics.fetches_failed.add(1);
+    }
 }

@@ -11,6 +11,7 @@ use super::compression::PathLook;
 use super::pace::Pace;
 use bytes::Bytes;
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use wayfs_types::Digest;
 
@@ -81,7 +82,7 @@ pub(crate) struct Given {
 impl Given {
     /// Whether there are bases for the answer to a question.
     pub(crate) fn has_bases(&self, number: u32) -> bool {
-        self.chunks.iter().any(|(base, _)| is_before(*base, number))
+        self.chunks.iter().any(|(base, _)| bases_of(number).contains(base))
     }
 
     /// Bases for the answer to a question, in rising order, and the bits that name them. The answer is a base for others from
@@ -91,7 +92,7 @@ impl Given {
             return (0, Vec::new());
         }
         let mut bases: Vec<(u32, Bytes)> =
-            self.chunks.iter().filter(|(base, _)| is_before(*base, number)).cloned().collect();
+            self.chunks.iter().filter(|(base, _)| bases_of(number).contains(base)).cloned().collect();
         bases.sort_by_key(|(base, _)| *base);
         bases.dedup_by_key(|(base, _)| *base);
         let before = bases.iter().fold(0, |before, (base, _)| before | 1 << (number - base - 1));
@@ -113,8 +114,9 @@ impl Given {
     }
 }
 
-fn is_before(base: u32, number: u32) -> bool {
-    base < number && number - base <= DISTANCE_MAX
+/// Numbers of chunks that may be the base of another.
+fn bases_of(number: u32) -> Range<u32> {
+    number.saturating_sub(DISTANCE_MAX)..number
 }
 
 /// The chunks that were pushed last and arrived.

@@ -48,6 +48,7 @@ pub(crate) use history::History;
 pub(crate) use news::News;
 pub(crate) use presence::{CallOff, Walk, walk};
 pub(crate) use protection::{Named, Shortage};
+pub(crate) use room::RoomWanted;
 pub(crate) use sent::Sent;
 pub(crate) use uploads::Uploads;
 pub use want::FetchError;

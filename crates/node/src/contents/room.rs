@@ -26,6 +26,14 @@ struct State {
     wanted_on_disk: u64,
 }
 
+/// Bytes for which there was no room.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RoomWanted {
+    pub(crate) in_cache: u64,
+    /// To be left on the disk.
+    pub(crate) on_disk: u64,
+}
+
 /// The bound for writers. A leaf in the order of locks.
 #[derive(Debug, Default)]
 pub(crate) struct WritersRoom {
@@ -45,10 +53,11 @@ impl WritersRoom {
         self.changed.notify_all();
     }
 
-    /// Bytes for which writers found no room since this was asked last: in the cache, and to be left on the disk.
-    pub(crate) fn take_wanted(&self) -> (u64, u64) {
+    /// Bytes for which writers found no room since this was asked last.
+    pub(crate) fn take_wanted(&self) -> RoomWanted {
         let mut state = self.lock();
-        (std::mem::take(&mut state.wanted), std::mem::take(&mut state.wanted_on_disk))
+        let in_cache = std::mem::take(&mut state.wanted);
+        RoomWanted { in_cache, on_disk: std::mem::take(&mut state.wanted_on_disk) }
     }
 
     /// Bytes that fit beside so many.

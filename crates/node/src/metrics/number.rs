@@ -39,6 +39,12 @@ impl Stopwatch {
 pub(crate) const BOUNDS: [f64; 14] =
     [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0];
 
+/// How many took at most so long.
+pub(crate) struct Bucket {
+    pub(crate) seconds_max: f64,
+    pub(crate) count: u64,
+}
+
 /// How long something took, in buckets.
 #[derive(Debug, Default)]
 pub struct Histogram {
@@ -66,8 +72,9 @@ impl Histogram {
     }
 
     /// How many took at most each bound.
-    pub(crate) fn buckets(&self) -> impl Iterator<Item = (f64, u64)> {
-        BOUNDS.into_iter().zip(self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed)))
+    pub(crate) fn buckets(&self) -> impl Iterator<Item = Bucket> {
+        let counts = self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed));
+        BOUNDS.into_iter().zip(counts).map(|(seconds_max, count)| Bucket { seconds_max, count })
     }
 
     /// Seconds of all together.

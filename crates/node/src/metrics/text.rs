@@ -1,6 +1,7 @@
 //! The Prometheus text format.
 
 use super::Histogram;
+use super::number::Bucket;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -36,8 +37,8 @@ impl Text {
         histogram: &Histogram,
     ) {
         let mut lines = String::new();
-        for (bound, count) in histogram.buckets() {
-            let bound = bound.to_string();
+        for Bucket { seconds_max, count } in histogram.buckets() {
+            let bound = seconds_max.to_string();
             let mut with_bound = labels.to_vec();
             with_bound.push(("le", &bound));
             let _ = writeln!(lines, "{name}_bucket{} {count}", braces(&with_bound));

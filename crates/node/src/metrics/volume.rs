@@ -48,13 +48,11 @@ pub struct VolumeMetrics {
 }
 
 impl VolumeMetrics {
-    pub(crate) fn fetched(&self, role: Role, took: Duration, came: bool) {
+    /// Somebody waited for a chunk, whether it came or not.
+    pub(crate) fn waited(&self, role: Role, took: Duration) {
         match role {
             Role::Client => self.fetch_wait.observe(took),
             Role::Home | Role::Station => self.backfetch_wait.observe(took),
-        }
-        if !came {
-            self.fetches_failed.add(1);
         }
     }
 }

@@ -114,8 +114,8 @@ impl Sampler {
         // What is handed to the transport leaves later, so the wire says how fast it went; without contents under way
         // there are acknowledgements on it only.
         let on_wire = look.traffic.wire_bytes_sent - before.traffic.wire_bytes_sent;
-        let is_busy =
-            state.note_stretch(node, (if sent >= BUSY_LEN { on_wire } else { 0 }, received), look.at - before.at);
+        let sent = if sent >= BUSY_LEN { on_wire } else { 0 };
+        let is_busy = state.note_stretch(node, Stretch { sent, received, took: look.at - before.at });
         if is_busy { Pace::Busy } else { pace.calmer() }
     }
 }
@@ -128,9 +128,16 @@ fn payload_received(traffic: &Traffic) -> u64 {
     traffic.body_bytes_received + traffic.frame_bytes_received
 }
 
+/// Bytes that went up and down in a while.
+struct Stretch {
+    sent: u64,
+    received: u64,
+    took: Duration,
+}
+
 impl super::link::State {
-    /// So many bytes went up and down in a stretch; whether it was busy.
-    fn note_stretch(&mut self, node: NodeId, (sent, received): (u64, u64), took: Duration) -> bool {
+    /// Notes a stretch; whether it was busy.
+    fn note_stretch(&mut self, node: NodeId, Stretch { sent, received, took }: Stretch) -> bool {
         let (measured, now) = (self.measured.entry(node).or_default(), clock::now());
         let (up, down) = (measured.up.observe(now, sent, took), measured.down.observe(now, received, took));
         up || down

@@ -10,6 +10,14 @@ const REST_MIN: Duration = Duration::from_secs(1);
 /// And of at most this: a store that grows meanwhile is read faster.
 const REST_MAX: Duration = Duration::from_secs(3600);
 
+/// What was read of a store, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Portion {
+    pub(crate) bytes: u64,
+    /// All that it has.
+    pub(crate) of: u64,
+}
+
 /// Rest that a pass owes the machine.
 #[derive(Debug)]
 pub(crate) struct Pace {
@@ -22,8 +30,8 @@ impl Pace {
         Self { period, owed: Duration::ZERO }
     }
 
-    /// So many bytes of so many were read, and it took so long. Answers a rest that is due.
-    pub(crate) fn rest_after(&mut self, bytes: u64, of: u64, took: Duration) -> Option<Duration> {
+    /// A part of the store was read, and it took so long. Answers a rest that is due.
+    pub(crate) fn rest_after(&mut self, Portion { bytes, of }: Portion, took: Duration) -> Option<Duration> {
         let part = bytes as f64 / of.max(bytes).max(1) as f64;
         self.owed += self.period.mul_f64(part).max(took * REST_FACTOR);
         let is_due = self.owed >= REST_MIN.min(self.period);
@@ -40,7 +48,7 @@ mod tests {
     /// Reads a store in chunks; how much rest it took in all, and in how many pieces.
     fn rests(period: Duration, chunk: u64, chunks: u64, took: Duration) -> (Duration, u32) {
         let mut pace = Pace::new(period);
-        let rests = (0..chunks).filter_map(|_| pace.rest_after(chunk, chunk * chunks, took));
+        let rests = (0..chunks).filter_map(|_| pace.rest_after(Portion { bytes: chunk, of: chunk * chunks }, took));
         rests.fold((Duration::ZERO, 0), |(sum, count), rest| (sum + rest, count + 1))
     }
 
@@ -66,6 +74,6 @@ mod tests {
     #[test]
     fn a_rest_ends_within_the_hour_however_small_the_store() {
         let mut pace = Pace::new(30 * DAY);
-        assert_eq!(pace.rest_after(4096, 4096, Duration::ZERO), Some(REST_MAX));
+        assert_eq!(pace.rest_after(Portion { bytes: 4096, of: 4096 }, Duration::ZERO), Some(REST_MAX));
     }
 }

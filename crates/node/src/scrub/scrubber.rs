@@ -1,6 +1,6 @@
 //! The thread that scrubs, and a pass at once.
 
-use super::pace::Pace;
+use super::pace::{Pace, Portion};
 use super::pass::Pass;
 use super::position::{ScrubCounts, ScrubPosition};
 use crate::clock;
@@ -163,7 +163,8 @@ impl Thread<'_> {
             self.saved = Instant::now();
         }
         *self.scrubber.lock() = at;
-        Ok(read.and_then(|bytes| self.pace.rest_after(bytes, volume.contents.bytes(), started.elapsed())))
+        let portion = read.map(|bytes| Portion { bytes, of: volume.contents.bytes() });
+        Ok(portion.and_then(|portion| self.pace.rest_after(portion, started.elapsed())))
     }
 
     /// Rests, and longer while others work; whether it is to go on.

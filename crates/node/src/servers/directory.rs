@@ -179,7 +179,10 @@ impl Directory {
         for place in news.places {
             changed |= place.read::<Place>().is_some_and(|read| known.take_place(self.own.id(), place, read));
         }
-        self.note(&known, changed)
+        if changed {
+            self.publish(&known);
+        }
+        changed
     }
 
     /// Adds where a server may be reached by the word of a ticket. The key must be the home's, or in the list.
@@ -192,7 +195,10 @@ impl Directory {
         if is_news {
             known.told.insert(node, addresses);
         }
-        self.note(&known, is_news)
+        if is_news {
+            self.publish(&known);
+        }
+        is_news
     }
 
     /// Sets by hand where a server is reached; none: takes that back. Answers whether the server is known.
@@ -207,7 +213,7 @@ impl Directory {
         } else {
             known.by_hand.insert(node, addresses);
         }
-        self.note(&known, true);
+        self.publish(&known);
         true
     }
 
@@ -230,7 +236,10 @@ impl Directory {
             known.places.clear();
             info!(home = %home.short(), "another key is taken for the home's, by the word of a ticket");
         }
-        self.note(&known, is_news)
+        if is_news {
+            self.publish(&known);
+        }
+        is_news
     }
 
     /// Servers only: says where this machine listens. A new place is signed when it differs from the last.
@@ -238,7 +247,10 @@ impl Directory {
         let mut known = self.lock();
         known.own_addresses = addresses;
         let is_news = known.sign_place(&self.own);
-        self.note(&known, is_news)
+        if is_news {
+            self.publish(&known);
+        }
+        is_news
     }
 
     /// Servers only: the address at which the parent sees this machine, which may be that of an address translator.
@@ -246,14 +258,20 @@ impl Directory {
         let mut known = self.lock();
         known.seen_at = address;
         let is_news = known.sign_place(&self.own);
-        self.note(&known, is_news)
+        if is_news {
+            self.publish(&known);
+        }
+        is_news
     }
 
     /// Home only: signs a new list if the origins, or addresses given by hand, ask for one.
     pub(crate) fn refresh(&self, origins: &[(OriginId, Origin)]) -> bool {
         let mut known = self.lock();
         let is_news = known.sign_list(self.volume, &self.own, origins);
-        self.note(&known, is_news)
+        if is_news {
+            self.publish(&known);
+        }
+        is_news
     }
 
     /// Keys that a newer list of our own, signed before we were restored from an older copy, calls removed.
@@ -311,12 +329,10 @@ impl Directory {
         self.changed.subscribe()
     }
 
-    fn note(&self, known: &Known, changed: bool) -> bool {
-        if changed {
-            self.save(known);
-            self.changed.send_modify(|count| *count += 1);
-        }
-        changed
+    /// Saves what changed, and wakes whoever waits for a change.
+    fn publish(&self, known: &Known) {
+        self.save(known);
+        self.changed.send_modify(|count| *count += 1);
     }
 
     fn save(&self, known: &Known) {

@@ -83,14 +83,14 @@ impl SweepAlarm {
     }
 
     /// Sleeps until it is time for a look, but not before `not_before` unless a sweep was asked for; `None` when it is time to end.
-    /// If it `may_rest`, it sleeps for longer, until something happens.
-    pub(super) fn sleep(&self, not_before: Instant, may_rest: bool) -> Option<Woken> {
+    /// [`Pause::Rest`] is longer, until something happens.
+    pub(super) fn sleep(&self, not_before: Instant, pause: Pause) -> Option<Woken> {
         let mut state = self.lock();
         state.stirred = false;
-        self.rests.store(may_rest, Ordering::SeqCst);
+        self.rests.store(pause == Pause::Rest, Ordering::SeqCst);
         // What happened during the look was not seen by all of it.
-        let may_rest = !self.happened.swap(false, Ordering::SeqCst) && may_rest;
-        let mut end = Instant::now() + if may_rest { REST_PERIOD } else { LOOK_PERIOD };
+        let period = if self.happened.swap(false, Ordering::SeqCst) { LOOK_PERIOD } else { pause.period() };
+        let mut end = Instant::now() + period;
         loop {
             let now = Instant::now();
             if std::mem::take(&mut state.stirred) {
@@ -122,6 +122,24 @@ impl SweepAlarm {
 /// Looks after which the thread rests, if none of them saw anything happen.
 const CALM_LOOKS: u32 = 5;
 
+/// How long the thread sleeps between two looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pause {
+    /// [`LOOK_PERIOD`].
+    Short,
+    /// [`REST_PERIOD`], or until something happens.
+    Rest,
+}
+
+impl Pause {
+    fn period(self) -> Duration {
+        match self {
+            Self::Short => LOOK_PERIOD,
+            Self::Rest => REST_PERIOD,
+        }
+    }
+}
+
 /// Whether anything happens, by what each look saw.
 #[derive(Debug, Default)]
 pub(super) struct Calm<Seen> {
@@ -130,12 +148,12 @@ pub(super) struct Calm<Seen> {
 }
 
 impl<Seen: PartialEq> Calm<Seen> {
-    /// A look saw this; `None`: there is something to do. Whether the thread may rest.
-    pub(super) fn look(&mut self, seen: Option<Seen>) -> bool {
+    /// A look saw this; `None`: there is something to do. How long the thread may sleep.
+    pub(super) fn look(&mut self, seen: Option<Seen>) -> Pause {
         let is_same = seen.is_some() && seen == self.seen;
         self.looks = if is_same { self.looks.saturating_add(1) } else { 0 };
         self.seen = seen;
-        self.looks >= CALM_LOOKS
+        if self.looks >= CALM_LOOKS { Pause::Rest } else { Pause::Short }
     }
 }
 
@@ -148,11 +166,11 @@ mod tests {
     #[test]
     fn it_rests_after_some_looks_at_the_same_and_not_while_there_is_something_to_do() {
         let mut calm = Calm::default();
-        let rests: Vec<bool> = (0..7).map(|_| calm.look(Some(3))).collect();
+        let rests: Vec<bool> = (0..7).map(|_| calm.look(Some(3)) == Pause::Rest).collect();
         assert_eq!(rests, [false, false, false, false, false, true, true]);
-        assert!(!calm.look(Some(4)), "something came");
+        assert_eq!(calm.look(Some(4)), Pause::Short, "something came");
         for _ in 0..20 {
-            assert!(!calm.look(None));
+            assert_eq!(calm.look(None), Pause::Short);
         }
     }
 
@@ -162,7 +180,7 @@ mod tests {
         let alarm = SweepAlarm::default();
         alarm.stir();
         let begin = Instant::now();
-        assert!(alarm.sleep(begin, true).is_some());
+        assert!(alarm.sleep(begin, Pause::Rest).is_some());
         assert!(begin.elapsed() < REST_PERIOD);
     }
 
@@ -173,7 +191,7 @@ mod tests {
         let (woke, wakes) = mpsc::channel();
         let thread = std::thread::spawn(move || {
             let begin = Instant::now();
-            let woken = resting.sleep(begin, true);
+            let woken = resting.sleep(begin, Pause::Rest);
             woke.send((begin.elapsed(), woken.is_some())).unwrap();
         });
         while !alarm.rests.load(Ordering::Relaxed) {

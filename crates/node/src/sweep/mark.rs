@@ -1,7 +1,7 @@
 //! What is in use.
 
 use super::names::Names;
-use crate::contents::Contents;
+use crate::contents::{Contents, DiskShortage};
 use crate::relied_on::is_relied_on;
 use crate::volume::Volume;
 use wayfs_proto::{ContentInUse, Role};
@@ -40,7 +40,7 @@ impl Marks {
 
 /// Asks the engine for all contents in use and walks them; `None` if the volume stops meanwhile.
 /// On a full disk a station's copies of what the home has may go, too.
-pub(crate) fn mark_all(volume: &Volume, is_disk_short: bool) -> Result<Option<Marks>, StorageError> {
+pub(crate) fn mark_all(volume: &Volume, shortage: Option<DiskShortage>) -> Result<Option<Marks>, StorageError> {
     let mut marks = Marks::default();
     let mut after: Option<FileId> = None;
     loop {
@@ -50,7 +50,7 @@ pub(crate) fn mark_all(volume: &Volume, is_disk_short: bool) -> Result<Option<Ma
             let Some(top) = Piece::top(&used.content) else { continue };
             let is_role_keeping = match volume.role() {
                 Role::Home => true,
-                Role::Station => !is_disk_short,
+                Role::Station => shortage.is_none(),
                 Role::Client => false,
             };
             let is_kept = used.owed || is_role_keeping || volume.hooks.is_pinned(used.file);

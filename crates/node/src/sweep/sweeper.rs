@@ -3,9 +3,9 @@
 //! Once a period it removes what nobody refers to. Where room is short, in a cache with a bound or on the disk, it goes to work at
 //! once: the grace of what nobody refers to yields, and what others have gives way, the least recently read first.
 
-use super::alarm::{Calm, SweepAlarm};
+use super::alarm::{Calm, Pause, SweepAlarm};
 use super::mark::{Marks, Torn, mark_all};
-use crate::contents::{Contents, DiskShortage, Named, Shortage, Want};
+use crate::contents::{Contents, DiskShortage, Named, RoomWanted, Shortage, Want};
 use crate::volume::Volume;
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::Weak;
@@ -37,6 +37,14 @@ const VAIN_PAUSE: Duration = Duration::from_secs(10);
 /// The segments of a bounded cache take this part of the bound more than what is in them: an eighth.
 const DEAD_PART: u64 = 8;
 
+/// Who found no room since the last look.
+#[derive(Debug, Clone, Copy)]
+struct Refused {
+    writers: RoomWanted,
+    /// Whether a reader did.
+    readers: bool,
+}
+
 /// What lacks room, and how much of it.
 #[derive(Debug, Clone, Copy, Default)]
 struct Need {
@@ -64,19 +72,19 @@ pub(crate) fn run(alarm: &SweepAlarm, volume: &Weak<Volume>) {
     let (mut last, mut not_before) = (Instant::now(), Instant::now());
     let mut marking = Duration::ZERO;
     let mut is_pressed = false;
-    let (mut settled, mut calm, mut may_rest) = (None, Calm::default(), false);
-    while let Some(woken) = alarm.sleep(not_before, may_rest) {
+    let (mut settled, mut calm, mut pause) = (None, Calm::default(), Pause::Short);
+    while let Some(woken) = alarm.sleep(not_before, pause) {
         let Some(volume) = volume.upgrade() else { return };
         volume.contents.forget_passed();
         if let Some(room) = volume.disk_room.look() {
             volume.step(Input::Room { room });
         }
         is_pressed |= woken.pressed;
-        let asked = volume.contents.writers_room.take_wanted();
-        let is_asked = asked != (0, 0);
-        let need = need(&volume, asked, is_pressed);
+        let refused = Refused { writers: volume.contents.writers_room.take_wanted(), readers: is_pressed };
+        let is_asked = refused.writers != RoomWanted::default();
+        let need = need(&volume, refused);
         let is_needed = need.shortage() == Shortage::Room || is_asked || woken.wanted || is_pressed;
-        may_rest = calm.look((!is_needed).then(|| standing(&volume)));
+        pause = calm.look((!is_needed).then(|| standing(&volume)));
         let is_time = last.elapsed() >= volume.settings.sweep_period.max(marking * MARKING_FACTOR);
         let is_due = woken.wanted || is_time;
         let is_for_room = need.shortage() == Shortage::Room && (is_asked || Instant::now() >= not_before);
@@ -107,14 +115,15 @@ fn standing(volume: &Volume) -> (Option<Ticket>, u64, Full) {
     (committed, volume.contents.bytes(), volume.disk_room.room().full)
 }
 
-/// What lacks room, with bytes that writers wait for, in the cache and on the disk, and perhaps readers who found none.
-fn need(volume: &Volume, (in_cache, on_disk): (u64, u64), is_pressed: bool) -> Need {
+/// What lacks room.
+fn need(volume: &Volume, refused: Refused) -> Need {
     let contents = &volume.contents;
+    let RoomWanted { in_cache, on_disk } = refused.writers;
     let of_cache = volume.settings.cache_bytes_max.map_or(0, |max| {
         let most = max.saturating_sub(in_cache);
         let gap = (max / CACHE_GAP_PART).max(CACHE_GAP_MIN.min(max / 2));
         let bytes = contents.bytes();
-        if bytes > most || is_pressed { bytes.saturating_sub(most.saturating_sub(gap)) } else { 0 }
+        if bytes > most || refused.readers { bytes.saturating_sub(most.saturating_sub(gap)) } else { 0 }
     });
     Need { of_cache, disk: contents.disk_shortage(on_disk) }
 }
@@ -162,7 +171,7 @@ fn sweep(alarm: &SweepAlarm, volume: &Volume, need: Need, marking: &mut Duration
     let trees = contents.lock().begin_sweep(&announced.into_iter().collect(), shortage);
     let committed = volume.look(|replica| replica.store().committed()).filter(|_| is_quiet(volume));
     let began = processor_time();
-    let Some(mut marks) = mark_all(volume, need.disk.is_some())? else { return Ok(Swept::default()) };
+    let Some(mut marks) = mark_all(volume, need.disk)? else { return Ok(Swept::default()) };
     for tree in trees {
         marks.keep(contents, tree);
     }

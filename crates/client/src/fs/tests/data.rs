@@ -2,7 +2,7 @@
 
 use crate::files::kernel_way::KernelWay;
 use crate::files::{Access, Seek};
-use crate::fs::data::WriteRequest;
+use crate::fs::data::{AllocateRequest, WriteRequest};
 use crate::fs::results::{Position, Written};
 use crate::fs::testing::{Bench, noise};
 use crate::fs::{Abilities, Error, HandleId, LockOwner, NotRegistered};
@@ -60,7 +60,9 @@ fn handles_that_are_not_open_or_not_open_for_this_are_refused() {
     let reader = bench.open(file, libc::O_RDONLY);
     assert_eq!(reader.access, Access::Read);
     assert_eq!(bench.write(reader.handle, 0, b"x"), Err(Error::BadHandle));
-    let owed = bench.ask(|fs, caller, reply| fs.allocate(caller, reader.handle, (0, 10), 0, reply));
+    let owed = bench.ask(|fs, caller, reply| {
+        fs.allocate(caller, AllocateRequest { handle: reader.handle, offset: 0, len: 10, mode: 0 }, reply)
+    });
     assert_eq!(owed.now(), Err(Error::BadHandle));
     bench.close(reader.handle);
     for gone in [reader.handle, HandleId::new(99)] {
@@ -81,14 +83,21 @@ fn holes_are_made_and_found() {
     let handle = bench.create("a").handle;
     bench.write(handle, 0, &noise(1 << 20)).unwrap();
     let punch = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-    bench.ask(|fs, caller, reply| fs.allocate(caller, handle, (HOLE, HOLE), punch, reply)).now().unwrap();
+    bench
+        .ask(|fs, caller, reply| {
+            fs.allocate(caller, AllocateRequest { handle, offset: HOLE, len: HOLE, mode: punch }, reply)
+        })
+        .now()
+        .unwrap();
     let seek = |offset, what| bench.ask(|fs, caller, reply| fs.seek(caller, handle, offset, what, reply)).later();
     assert_eq!(seek(0, Seek::Hole), Ok(Position(HOLE)));
     assert_eq!(seek(HOLE, Seek::Data), Ok(Position(2 * HOLE)));
     assert_eq!(seek(1 << 20, Seek::Data), Err(Error::NothingThere));
     assert_eq!(bench.read(handle, HOLE, 4096).unwrap(), vec![0; 4096]);
     let whole = libc::FALLOC_FL_COLLAPSE_RANGE;
-    let collapse = bench.ask(|fs, caller, reply| fs.allocate(caller, handle, (0, 4096), whole, reply));
+    let collapse = bench.ask(|fs, caller, reply| {
+        fs.allocate(caller, AllocateRequest { handle, offset: 0, len: 4096, mode: whole }, reply)
+    });
     assert_eq!(collapse.now(), Err(FsError::Unsupported.into()));
 }
 

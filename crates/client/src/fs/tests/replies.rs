@@ -1,7 +1,7 @@
 //! Replies: each is given once, and a lost one is a refusal.
 
 use crate::fs::names::NewMode;
-use crate::fs::opening::NewFile;
+use crate::fs::opening::{NewFile, OpenRequest};
 use crate::fs::reply::{Delivery, Reply, Respond, RespondWith};
 use crate::fs::results::{Created, Opened, OpenedDirectory};
 use crate::fs::testing::{Bench, To};
@@ -28,6 +28,8 @@ fn what_is_asked_of_workers_that_ended_is_refused_and_nobody_hangs() {
     assert_eq!((bench.fs.pending.count(), bench.fs.unanswered()), (0, 0));
 }
 
+const TO_WRITE: OpenRequest = OpenRequest { flags: libc::O_RDWR, kill_suid_gid: false };
+
 /// Opens something.
 type Ask = fn(&Arc<FileSystem>, &Caller, FileId, Reply<Nobody>);
 
@@ -49,7 +51,7 @@ fn what_was_opened_for_somebody_who_went_away_is_closed_again() {
     let bench = Bench::new();
     let file = bench.file("a", b"x");
     let asks: [Ask; 3] = [
-        |fs, caller, file, reply| fs.open(caller, file, libc::O_RDWR, false, reply),
+        |fs, caller, file, reply| fs.open(caller, file, TO_WRITE, reply),
         |fs, caller, _, reply| fs.open_directory(caller, FileId::ROOT, reply),
         |fs, caller, _, reply| {
             let mode = NewMode { asked: 0o644, umask: 0 };
@@ -62,8 +64,7 @@ fn what_was_opened_for_somebody_who_went_away_is_closed_again() {
         assert_eq!(bench.fs.open_handles(), 0);
     }
     assert!(!bench.is_absent("b"), "it was made all the same");
-    let opened: Result<Opened, Error> =
-        bench.ask(|fs, caller, reply| fs.open(caller, file, libc::O_RDWR, false, reply)).later();
+    let opened: Result<Opened, Error> = bench.ask(|fs, caller, reply| fs.open(caller, file, TO_WRITE, reply)).later();
     let directory: Result<OpenedDirectory, Error> =
         bench.ask(|fs, caller, reply| fs.open_directory(caller, FileId::ROOT, reply)).later();
     assert!(opened.is_ok() && directory.is_ok());
