@@ -65,11 +65,27 @@ const CLEAN_AGAIN: u64 = 1024 * 1024;
 const SENDINGS_PER_CHOICE: u32 = 4;
 const BETTER: f64 = 1.01;
 
+/// What became of a block that was sent once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sending {
+    /// It was answered.
+    Answered,
+    /// It, or its answer, was lost.
+    Lost,
+}
+
 impl BlockSize {
-    /// Always the same: a multiple of 512 from 512 to 65,536; what lies beyond `server_max` is cut.
-    pub fn fixed(size: u32, server_max: u32) -> Self {
-        let size = size.min(server_max).clamp(512, 65_536);
+    /// Always the same: a multiple of 512 from 512 to 65,536.
+    pub fn fixed(size: u32) -> Self {
+        let size = size.clamp(512, 65_536);
         Self { size, max: size, seen: None }
+    }
+
+    /// Cuts what lies beyond what the server takes.
+    #[must_use]
+    pub fn at_most(self, server_max: u32) -> Self {
+        let max = self.max.min(server_max).max(512);
+        Self { size: self.size.min(max), max, ..self }
     }
 
     /// Chosen by what happens; at most `server_max`.
@@ -99,18 +115,21 @@ impl BlockSize {
         self.size
     }
 
-    /// A block of `len` bytes was sent and answered, or sent and lost.
-    pub fn on_sending(&mut self, len: u32, lost: bool) {
+    /// A block of `len` bytes was sent, and this became of it.
+    pub fn on_sending(&mut self, len: u32, outcome: Sending) {
         let max = self.max;
         let Some(seen) = &mut self.seen else { return };
         let kept = (-f64::from(len) / MEMORY).exp();
         (seen.bytes, seen.failures) = (seen.bytes * kept + f64::from(len), seen.failures * kept);
-        if !lost {
-            seen.since_failure = seen.since_failure.saturating_add(1);
-            seen.clean = seen.clean.saturating_add(u64::from(len));
-        } else {
-            seen.failures += if seen.since_failure >= BURST { 1.0 } else { IN_BURST };
-            (seen.since_failure, seen.clean, seen.has_failed) = (0, 0, true);
+        match outcome {
+            Sending::Answered => {
+                seen.since_failure = seen.since_failure.saturating_add(1);
+                seen.clean = seen.clean.saturating_add(u64::from(len));
+            }
+            Sending::Lost => {
+                seen.failures += if seen.since_failure >= BURST { 1.0 } else { IN_BURST };
+                (seen.since_failure, seen.clean, seen.has_failed) = (0, 0, true);
+            }
         }
         if seen.clean == 0 {
             self.size = self.size.min(seen.careful_beyond);
@@ -149,7 +168,8 @@ mod tests {
         for _ in 0..4000 {
             let (size, before) = (block.size(), sent / bytes_per_loss);
             sent += u64::from(size);
-            block.on_sending(size, sent / bytes_per_loss > before);
+            let is_lost = sent / bytes_per_loss > before;
+            block.on_sending(size, if is_lost { Sending::Lost } else { Sending::Answered });
         }
         block.size()
     }
@@ -164,9 +184,9 @@ mod tests {
 
     #[test]
     fn a_fixed_size_stays_within_what_the_server_takes() {
-        let mut block = BlockSize::fixed(8192, 4096);
+        let mut block = BlockSize::fixed(8192).at_most(4096);
         for _ in 0..100 {
-            block.on_sending(4096, true);
+            block.on_sending(4096, Sending::Lost);
         }
         assert_eq!(block.size(), 4096);
         assert_eq!(BlockSize::auto(Carrier::Stream, 16_384).size(), 16_384);

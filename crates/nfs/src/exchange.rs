@@ -90,7 +90,22 @@ struct InFlight {
     overtaken_at: Option<Time>,
     /// When it is sent again; `None` while it waits to be sent.
     deadline: Option<Time>,
-    is_probe: bool,
+    purpose: Purpose,
+}
+
+/// What a call is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// Somebody asked for it.
+    Work,
+    /// It finds out whether the server can be reached.
+    Probe,
+}
+
+impl InFlight {
+    fn is_probe(&self) -> bool {
+        self.purpose == Purpose::Probe
+    }
 }
 
 /// So many later calls answered mean that this one was lost. Three, as everywhere: servers answer in a slightly other order.
@@ -168,16 +183,16 @@ impl Exchange {
     pub fn submit(&mut self, call: &Call) -> Xid {
         self.statistics.calls += 1;
         let credentials = self.credentials.clone();
-        self.enqueue(call, &credentials, false)
+        self.enqueue(call, &credentials, Purpose::Work)
     }
 
     /// Makes a call for somebody else than this process.
     pub fn submit_as(&mut self, call: &Call, credentials: &Credentials) -> Xid {
         self.statistics.calls += 1;
-        self.enqueue(call, credentials, false)
+        self.enqueue(call, credentials, Purpose::Work)
     }
 
-    fn enqueue(&mut self, call: &Call, credentials: &Credentials, is_probe: bool) -> Xid {
+    fn enqueue(&mut self, call: &Call, credentials: &Credentials, purpose: Purpose) -> Xid {
         let xid = Xid(self.next);
         self.next = self.next.wrapping_add(1);
         let message = rpc::encode_call(xid, call.kind.procedure(), credentials, &call.arguments);
@@ -192,7 +207,7 @@ impl Exchange {
             overtakers,
             overtaken_at,
             deadline: None,
-            is_probe,
+            purpose,
         };
         self.in_flight.insert(xid, call);
         self.to_send.push_back(xid);
@@ -234,7 +249,7 @@ impl Exchange {
             return Ok(());
         };
         if let Some(last) =
-            self.last_answer.filter(|_| !call.is_probe && self.in_flight.values().any(|call| call.sendings > 0))
+            self.last_answer.filter(|_| !call.is_probe() && self.in_flight.values().any(|call| call.sendings > 0))
         {
             // A gap that a silence was part of says nothing about the path when it is good. But whatever was sent before the first probe and came
             // through shows that there was none: answers are further apart than they were, as with longer blocks.
@@ -252,7 +267,7 @@ impl Exchange {
         }
         (self.last_answer, self.quiet_since, self.probes, self.probed_at) = (Some(now), now, 0, None);
         self.note_overtaken(now, &call);
-        if call.is_probe {
+        if call.is_probe() {
             return Ok(());
         }
         if call.sendings > 1 {
@@ -280,13 +295,13 @@ impl Exchange {
         if self.policy.probing().is_none() {
             return;
         }
-        self.in_flight.retain(|_, call| !(call.is_probe && call.sendings > 0 && call.order < answered.order));
+        self.in_flight.retain(|_, call| !(call.is_probe() && call.sendings > 0 && call.order < answered.order));
         let slack = self.slack;
         for call in self.in_flight.values_mut() {
             if call.deadline.is_none() || call.order > answered.order {
                 continue;
             }
-            call.overtakers += if answered.is_probe || answered.sendings > 1 { OVERTAKERS } else { 1 };
+            call.overtakers += if answered.is_probe() || answered.sendings > 1 { OVERTAKERS } else { 1 };
             if call.overtakers >= OVERTAKERS {
                 call.overtaken_at.get_or_insert(now);
                 let soon = now + slack;
@@ -325,16 +340,16 @@ impl Exchange {
             self.statistics.probes += 1;
             self.quiet_since = now;
             let credentials = self.credentials.clone();
-            self.enqueue(&calls::null(), &credentials, true);
+            self.enqueue(&calls::null(), &credentials, Purpose::Probe);
         }
     }
 
     fn time_out(&mut self, xid: Xid) {
         let Some(call) = self.in_flight.get_mut(&xid) else { return };
         let out_of_patience = matches!(self.wait_policy, WaitPolicy::Soft(tries) if call.sendings >= tries);
-        if call.is_probe || (out_of_patience && call.overtakers < OVERTAKERS) {
+        if call.is_probe() || (out_of_patience && call.overtakers < OVERTAKERS) {
             let call = self.in_flight.remove(&xid).expect("it is there: its reference was held a line above");
-            if !call.is_probe {
+            if !call.is_probe() {
                 self.statistics.given_up += 1;
                 let (kind, sendings) = (call.kind, call.sendings);
                 self.answers.push_back(Answer { xid, kind, sendings, round_trip: None, results: None });
@@ -353,7 +368,7 @@ impl Exchange {
     /// When the path was silent for too long.
     fn probe_at(&self) -> Option<Time> {
         let probing = self.policy.probing()?;
-        let sent = || self.in_flight.values().filter(|call| call.deadline.is_some() && !call.is_probe);
+        let sent = || self.in_flight.values().filter(|call| call.deadline.is_some() && !call.is_probe());
         // The one that takes longest decides: transfers before everything else.
         let slowest = sent().map(|call| call.kind).max_by_key(|kind| match kind {
             Kind::Commit => 3,
@@ -395,7 +410,7 @@ impl Exchange {
 
     /// Calls that are not answered, probes not counted.
     pub fn len(&self) -> usize {
-        self.in_flight.values().filter(|call| !call.is_probe).count()
+        self.in_flight.values().filter(|call| !call.is_probe()).count()
     }
 
     /// Whether all are answered.

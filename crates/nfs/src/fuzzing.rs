@@ -86,7 +86,7 @@ pub fn drive(bytes: &[u8]) {
     let _ = operations::symlink(&mut driven, at(b"s"), b"file", &with, mark);
     let _ = operations::rename(&mut driven, at(b"new"), at(b"d"), &root);
     let _ = operations::resize(&mut driven, &root, 3, &with);
-    let _ = operations::list(&mut driven, &root, Cookie::default(), 4096, true);
+    let _ = operations::list(&mut driven, &root, Cookie::default(), 4096, operations::Detail::Attributes);
     let _ = operations::remove(&mut driven, at(b"file"));
     assert!(driven.exchange.is_empty(), "every call came to an end");
 }

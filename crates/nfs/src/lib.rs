@@ -34,9 +34,9 @@ mod window;
 pub mod xdr;
 
 pub use attributes::{FileAttributes, FileKind, Handle, SetAttributes, SetTime, Timestamp, WriteVerifier};
-pub use block_size::{BLOCK_SIZES, BlockSize, Carrier};
+pub use block_size::{BLOCK_SIZES, BlockSize, Carrier, Sending};
 pub use exchange::{Answer, Exchange, Notice, Statistics, WaitPolicy};
 pub use procedure::{Kind, Procedure};
 pub use record::{RecordError, Records, framed};
 pub use status::Status;
-pub use window::{Window, learn};
+pub use window::{AnsweredBlock, Window, learn};

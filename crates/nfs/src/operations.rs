@@ -171,7 +171,16 @@ pub fn statistics<C: Calls>(caller: &mut C, root: &Handle) -> Asked<results::Roo
     simple(caller, &calls::file_system_statistics(root), results::file_system_statistics)
 }
 
-/// A part of a listing; with handles and attributes if `plus`.
+/// What is wanted of each name of a listing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// It alone (`READDIR`).
+    Names,
+    /// Its handle and attributes, too (`READDIRPLUS`).
+    Attributes,
+}
+
+/// A part of a listing.
 ///
 /// # Errors
 /// Those of the caller.
@@ -180,12 +189,13 @@ pub fn list<C: Calls>(
     directory: &Handle,
     cookie: calls::Cookie,
     len: u32,
-    plus: bool,
+    detail: Detail,
 ) -> Asked<results::Listing, C> {
-    if plus {
-        simple(caller, &calls::read_directory_plus(directory, cookie, len), results::read_directory_plus)
-    } else {
-        simple(caller, &calls::read_directory(directory, cookie, len), results::read_directory)
+    match detail {
+        Detail::Names => simple(caller, &calls::read_directory(directory, cookie, len), results::read_directory),
+        Detail::Attributes => {
+            simple(caller, &calls::read_directory_plus(directory, cookie, len), results::read_directory_plus)
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! How many calls may be in flight: enough that the path is never idle, not so many that they wait in its queue.
 
-use crate::BlockSize;
+use crate::{BlockSize, Sending};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -49,9 +49,8 @@ impl Window {
         self.calls = (self.calls * LOSS).max(LEAST.min(self.max.max(1) as f64));
     }
 
-    /// Blocks became longer: as many bytes as before stay in flight.
-    fn on_longer_blocks(&mut self, before: u32, after: u32) {
-        let ratio = f64::from(after) / f64::from(before.max(1));
+    /// Blocks became longer by this ratio: as many bytes as before stay in flight.
+    fn on_longer_blocks(&mut self, ratio: f64) {
         self.calls = (self.calls / ratio).max(LEAST.min(self.max.max(1) as f64));
     }
 
@@ -82,18 +81,30 @@ impl Window {
     }
 }
 
-/// What a block of `len` bytes tells that was answered after so many sendings, `round_trip` after its only one.
-pub fn learn(block: &mut BlockSize, window: &mut Window, len: u32, sendings: u32, round_trip: Option<Duration>) {
+/// A block that was answered.
+#[derive(Debug, Clone, Copy)]
+pub struct AnsweredBlock {
+    /// Its bytes.
+    pub len: u32,
+    /// How often it was sent.
+    pub sendings: u32,
+    /// How long after its only sending the answer came; `None` if it was sent more than once.
+    pub round_trip: Option<Duration>,
+}
+
+/// Takes in what a block tells of the path.
+pub fn learn(block: &mut BlockSize, window: &mut Window, answered: AnsweredBlock) {
+    let AnsweredBlock { len, sendings, round_trip } = answered;
     let (before, sendings) = (block.size(), sendings.min(SENDINGS_COUNTED));
     for sending in 1..=sendings {
-        block.on_sending(len, sending < sendings);
+        block.on_sending(len, if sending < sendings { Sending::Lost } else { Sending::Answered });
     }
     match round_trip {
         Some(round_trip) => window.on_answer(len, round_trip),
         None => window.on_loss(),
     }
     if block.size() > before {
-        window.on_longer_blocks(before, block.size());
+        window.on_longer_blocks(f64::from(block.size()) / f64::from(before.max(1)));
     }
 }
 
@@ -134,7 +145,7 @@ mod tests {
             window.on_answer(8192, trip(window.calls(), 8192));
         }
         let in_flight = window.calls() as u32 * 8192;
-        window.on_longer_blocks(8192, 16_384);
+        window.on_longer_blocks(2.0);
         for _ in 0..500 {
             window.on_answer(16_384, trip(window.calls(), 16_384));
         }

@@ -11,7 +11,9 @@ use wayfs_nfs::retry::{Exponential, Retry};
 use wayfs_nfs::rpc::{Credentials, Xid};
 use wayfs_nfs::toy::Toy;
 use wayfs_nfs::xdr::{Reader, Writer};
-use wayfs_nfs::{BlockSize, Carrier, Exchange, Handle, Kind, WaitPolicy, Window, learn, results};
+use wayfs_nfs::{
+    Answer, AnsweredBlock, BlockSize, Carrier, Exchange, Handle, Kind, WaitPolicy, Window, learn, results,
+};
 use wayfs_types::Time;
 
 /// Bytes of a file: the published megabyte.
@@ -164,7 +166,8 @@ impl Transfer {
     fn learn(&mut self) {
         while let Some(answer) = self.exchange.poll_answer() {
             let (offset, len) = self.in_flight.remove(&answer.xid).unwrap();
-            learn(&mut self.block, &mut self.window, len, answer.sendings, answer.round_trip);
+            let Answer { sendings, round_trip, .. } = answer;
+            learn(&mut self.block, &mut self.window, AnsweredBlock { len, sendings, round_trip });
             let bytes = answer.results.unwrap().unwrap();
             let done = match self.kind {
                 Kind::Read => results::read(&bytes, len).unwrap().unwrap().bytes.len() as u32,
@@ -219,7 +222,7 @@ fn nineteen_twentieths_of_a_hop_that_loses_nothing_are_bytes_of_the_file() {
 /// Seconds of the fixed sizes, and of the one that is chosen.
 fn sizes(name: &str, line: &LineConfig, kind: Kind, client: Client) -> ([f64; 4], f64) {
     let time = |block: &dyn Fn() -> BlockSize| mean(line, kind, client, block);
-    let fixed = [1024, 2048, 4096, 8192].map(|size| time(&|| BlockSize::fixed(size, 1 << 20)));
+    let fixed = [1024, 2048, 4096, 8192].map(|size| time(&|| BlockSize::fixed(size)));
     let chosen = time(&|| BlockSize::auto(Carrier::Datagrams, 1 << 20));
     println!("{name:24} {kind:?}: {fixed:6.2?} auto {chosen:6.2} {:+.1} %", (chosen / least(fixed) - 1.0) * 100.0);
     (fixed, chosen)

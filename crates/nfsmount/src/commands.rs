@@ -30,6 +30,14 @@ pub(crate) struct NfsCommands {
     began: Instant,
 }
 
+/// How the mount is to end.
+struct UmountOptions {
+    /// Only once the server has everything, for which it waits so long.
+    flush: Option<Duration>,
+    /// Also with writes that the server does not take, and under the feet of programs that use it.
+    force: bool,
+}
+
 impl NfsCommands {
     pub(crate) fn new(
         config: &NfsMountConfig,
@@ -94,15 +102,15 @@ impl NfsCommands {
         }
     }
 
-    fn umount(&self, flush: bool, timeout: Duration, force: bool) -> Result<Done, ControlError> {
+    fn umount(&self, UmountOptions { flush, force }: UmountOptions) -> Result<Done, ControlError> {
         if !force {
-            let left = self.stopper.flush(if flush { timeout } else { FLUSH });
+            let left = self.stopper.flush(flush.unwrap_or(FLUSH));
             if left > 0 {
                 let text = format!("the server does not take {left} bytes that programs wrote: it stays mounted");
                 let next = "Wait until the server is back; `wayfs umount --force` gives them up.";
                 return Err(ControlError::new(ErrorKind::Unreachable, text, next));
             }
-        } else if flush {
+        } else if let Some(timeout) = flush {
             self.stopper.flush(timeout);
         }
         let left = self.vfs.pending_bytes();
@@ -173,9 +181,9 @@ impl CommandHandler for NfsCommands {
             Command::Status => Ok(Done::Status(self.status())),
             Command::Metrics => Ok(Done::Metrics(self.metrics())),
             Command::Umount { flush, timeout_ms, force } => {
-                self.umount(flush, Duration::from_millis(timeout_ms), force)
+                self.umount(UmountOptions { flush: flush.then_some(Duration::from_millis(timeout_ms)), force })
             }
-            Command::Stop => self.umount(false, FLUSH, false),
+            Command::Stop => self.umount(UmountOptions { flush: None, force: false }),
             Command::Sync { until, timeout_ms, .. } => {
                 Ok(Done::Sync(self.sync(until, timeout_ms.map(Duration::from_millis), out)))
             }

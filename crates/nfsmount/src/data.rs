@@ -4,9 +4,10 @@ use crate::asker::{Asker, LOOK};
 use crate::fail::Fail;
 use crate::flushing::Until;
 use crate::nodes::Node;
-use crate::open_file::{OpenFile, now};
+use crate::open_file::{Access, OpenFile, now};
 use crate::vfs::{Vfs, is_stale};
 use crate::workers::Work;
+use crate::write_behind::Parts;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -26,15 +27,15 @@ impl Vfs {
     pub(crate) fn open(self: &Arc<Self>, asker: &mut Asker<'_>, node: &Arc<Node>, flags: i32) -> Result<Opened, Fail> {
         self.look_at_name(asker, node)?;
         let may_keep = self.may_keep_pages(node);
-        let may_write = flags & libc::O_ACCMODE != libc::O_RDONLY;
+        let access = Access::of(flags);
         let mut opened = OpenFlags::default();
         if may_keep {
             opened = opened.with(OpenFlags::KEEP_CACHE);
         }
-        if !may_write {
+        if access == Access::Read {
             opened = opened.with(OpenFlags::NOFLUSH);
         }
-        Ok(Opened::new(self.add_open(asker, node, may_write), opened))
+        Ok(Opened::new(self.add_open(asker, node, access), opened))
     }
 
     fn look_at_name(self: &Arc<Self>, asker: &mut Asker<'_>, node: &Arc<Node>) -> Result<(), Fail> {
@@ -70,16 +71,16 @@ impl Vfs {
     }
 
     /// Notes that a program has it open.
-    pub(crate) fn add_open(&self, asker: &Asker<'_>, node: &Node, may_write: bool) -> FileHandle {
+    pub(crate) fn add_open(&self, asker: &Asker<'_>, node: &Node, access: Access) -> FileHandle {
         let handle = self.next_handle();
         let mut state = node.lock();
         state.opens += 1;
-        if may_write {
+        if access == Access::Write {
             state.file.who = Some(Arc::clone(&asker.who));
         }
         let refusals = state.file.refusals;
         drop(state);
-        self.files().insert(handle, Arc::new(OpenFile::new(node.inode(), may_write, refusals)));
+        self.files().insert(handle, Arc::new(OpenFile::new(node.inode(), access, refusals)));
         FileHandle::new(handle)
     }
 
@@ -129,7 +130,7 @@ impl Vfs {
         // The kernel has pages of a version that nobody else knows.
         state.pages_of = None;
         drop(state);
-        self.pump(&node, false);
+        self.pump(&node, Parts::Full);
         Ok(u32::try_from(bytes.len()).unwrap_or(u32::MAX))
     }
 
@@ -137,7 +138,7 @@ impl Vfs {
     pub(crate) fn sync(self: &Arc<Self>, asker: &mut Asker<'_>, handle: FileHandle) -> Result<(), Fail> {
         let file = self.file(handle)?;
         let node = self.node(file.inode)?;
-        if file.may_write || !node.lock().file.behind.is_clean() {
+        if file.access == Access::Write || !node.lock().file.behind.is_clean() {
             self.flush(asker, &node, Until::Committed)?;
         }
         Ok(file.news(&node.lock().file)?)
@@ -237,7 +238,7 @@ impl<'a, 'b> Reading<'a, 'b> {
                     self.submit(at, len);
                 }
                 Err(status) => return Ok(Err(status)),
-                Ok(read) => self.take(at, len, read.bytes, read.is_end)?,
+                Ok(read) => self.take(at, len, &read)?,
             }
         }
         let mut bytes = std::mem::take(&mut self.bytes);
@@ -245,10 +246,11 @@ impl<'a, 'b> Reading<'a, 'b> {
         Ok(Ok(bytes))
     }
 
-    fn take(&mut self, at: usize, len: u32, bytes: &[u8], is_end: bool) -> Result<(), Fail> {
+    fn take(&mut self, at: usize, len: u32, read: &results::ReadBytes<'_>) -> Result<(), Fail> {
+        let bytes = read.bytes;
         let reached = at + bytes.len();
         self.bytes[at..reached].copy_from_slice(bytes);
-        if is_end {
+        if read.is_end {
             self.end = self.end.min(reached);
         } else if (bytes.len() as u32) < len && reached < self.end {
             if bytes.is_empty() {

@@ -5,7 +5,7 @@ use crate::fail::Fail;
 use crate::nodes::{Node, NodeState};
 use crate::vfs::{Vfs, is_stale};
 use crate::workers::Work;
-use crate::write_behind::{Part, PartId};
+use crate::write_behind::{Part, PartId, Parts};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
@@ -36,7 +36,7 @@ pub(crate) enum Until {
 
 impl Vfs {
     /// Sends what may leave.
-    pub(crate) fn pump(self: &Arc<Self>, node: &Arc<Node>, all: bool) {
+    pub(crate) fn pump(self: &Arc<Self>, node: &Arc<Node>, parts: Parts) {
         loop {
             let (part, handle, who) = {
                 let mut state = node.lock();
@@ -45,12 +45,13 @@ impl Vfs {
                 if must_wait || file.behind.sending() >= PARTS_MAX {
                     return;
                 }
-                let Some(part) = file.behind.take(self.caller.write_block(), all) else { return };
+                let Some(part) = file.behind.take(self.caller.write_block(), parts) else { return };
                 let who = file.who.clone().unwrap_or_else(|| Arc::clone(&self.own));
                 (part, state.handle.clone(), who)
             };
             // A small file in one durable write needs no commit behind it.
-            let stability = if all && part.is_alone { Stability::FileSync } else { Stability::Unstable };
+            let stability =
+                if parts == Parts::All && part.is_alone { Stability::FileSync } else { Stability::Unstable };
             let Part { id, offset, bytes, .. } = part;
             let len = bytes.len() as u32;
             let call = calls::write(&handle, offset, &bytes, stability);
@@ -83,7 +84,7 @@ impl Vfs {
             }
         }
         node.changed.notify_all();
-        self.pump(node, false);
+        self.pump(node, Parts::Full);
     }
 
     fn not_written(&self, state: &mut NodeState, id: PartId, status: Status) {
@@ -119,7 +120,7 @@ impl Vfs {
             if node.lock().file.is_stale {
                 self.find_again(asker, node)?;
             }
-            self.pump(node, true);
+            self.pump(node, Parts::All);
             let state = node.lock();
             let is_done = match until {
                 Until::Written => !state.file.behind.has_unwritten(),

@@ -2,6 +2,8 @@
 
 use crate::asker::Asker;
 use crate::fail::Fail;
+use crate::names::NewNode;
+use crate::open_file::Access;
 use crate::users::Waiter;
 use crate::vfs::Vfs;
 use crate::workers::Work;
@@ -10,7 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use wayfs_fuse::{Delivery, Errno, Handler, Inode, OpenFlags, Opened, Operation, Reply, Request, Unique};
-use wayfs_nfs::operations::IfTaken;
+use wayfs_nfs::operations::{Detail, IfTaken};
 
 /// How long threads that wait have to end after the mount is gone.
 const STOP: Duration = Duration::from_secs(5);
@@ -62,8 +64,7 @@ impl Handler for Front {
 
 impl Vfs {
     fn carry_out(self: &Arc<Self>, request: &Request, reply: Reply) {
-        let is_closing = matches!(request.operation(), Operation::Flush { .. });
-        let mut asker = self.asker(self.users.of(request), Waiter::new(request, is_closing));
+        let mut asker = self.asker(self.users.of(request), Waiter::of(request));
         let inode = request.inode();
         match request.operation() {
             Operation::Lookup { .. }
@@ -109,11 +110,11 @@ impl Vfs {
                 answer(reply, opened, |reply, opened| reply.opened(&opened));
             }
             Operation::ReadDirectory { handle, offset, size } => {
-                let listed = self.read_directory(&mut asker, (handle, offset, size), false);
+                let listed = self.read_directory(&mut asker, (handle, offset, size), Detail::Names);
                 answer(reply, listed, |reply, (buffer, _)| reply.directory(&buffer));
             }
             Operation::ReadDirectoryPlus { handle, offset, size } => {
-                let listed = self.read_directory(&mut asker, (handle, offset, size), true);
+                let listed = self.read_directory(&mut asker, (handle, offset, size), Detail::Attributes);
                 self.deliver_plus(reply, listed);
             }
             Operation::StatFs => {
@@ -133,7 +134,7 @@ impl Vfs {
                 self.place(inode, name).and_then(|at| self.symlink(asker, &at, target))
             }
             Operation::MakeNode { name, mode, device, .. } => {
-                self.place(inode, name).and_then(|at| self.make_node(asker, &at, mode, device))
+                self.place(inode, name).and_then(|at| self.make_node(asker, &at, NewNode { mode, device }))
             }
             Operation::MakeDirectory { name, mode, .. } => {
                 self.place(inode, name).and_then(|at| self.make_directory(asker, &at, mode))
@@ -182,8 +183,7 @@ impl Vfs {
                 return;
             }
         }
-        let may_write = flags & libc::O_ACCMODE != libc::O_RDONLY;
-        let handle = self.add_open(asker, &node, may_write);
+        let handle = self.add_open(asker, &node, Access::of(flags));
         self.may_keep_pages(&node);
         let entry = wayfs_fuse::Entry { attributes: self.shown(&node), ..entry };
         if reply.created(&entry, &Opened::new(handle, OpenFlags::default())) == Delivery::Gone {

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use wayfs_fuse::{DirectoryBuffer, DirectoryEntry, Entry, Errno, FileHandle, FileKind, Inode, Pushed};
 use wayfs_nfs::calls::{Cookie, Place};
-use wayfs_nfs::operations::{self, Located};
+use wayfs_nfs::operations::{self, Detail, Located};
 use wayfs_nfs::{Status, results};
 
 /// Bytes of names that are asked for at once.
@@ -98,7 +98,7 @@ impl Vfs {
         &self,
         asker: &mut Asker<'_>,
         (handle, offset, size): (FileHandle, u64, u32),
-        plus: bool,
+        detail: Detail,
     ) -> Result<(DirectoryBuffer, Vec<Inode>), Fail> {
         let directory = self.directory(handle)?;
         let mut directory = directory.lock().unwrap_or_else(PoisonError::into_inner);
@@ -116,9 +116,9 @@ impl Vfs {
                 self.fetch(asker, &mut directory)?;
             }
             let Some(entry) = directory.entries.get(at) else { return Ok((buffer, known)) };
-            let pushed = match plus {
-                true => self.push_plus(&directory.node, entry, at as u64 + 1, (&mut buffer, &mut known)),
-                false => buffer.push(&plain(entry, at as u64 + 1)),
+            let pushed = match detail {
+                Detail::Attributes => self.push_plus(&directory.node, entry, at as u64 + 1, (&mut buffer, &mut known)),
+                Detail::Names => buffer.push(&plain(entry, at as u64 + 1)),
             };
             if pushed == Pushed::Full {
                 return Ok((buffer, known));
@@ -153,19 +153,21 @@ impl Vfs {
 
     fn fetch(&self, asker: &mut Asker<'_>, directory: &mut OpenDirectory) -> Result<(), Fail> {
         let Some(cookie) = directory.cookie else { return Ok(()) };
-        let plus = !self.without_plus.load(Ordering::Relaxed);
+        let without_plus = self.without_plus.load(Ordering::Relaxed);
+        let detail = if without_plus { Detail::Names } else { Detail::Attributes };
         let node = Arc::clone(&directory.node);
         let mut outcome = Ok(());
-        let listing =
-            self.on(asker, &node, |asker, handle| match operations::list(asker, handle, cookie, LISTING_LEN, plus)? {
-                Err(Status::NOTSUPP) if plus => Ok(Ok(None)),
+        let listing = self.on(asker, &node, |asker, handle| {
+            match operations::list(asker, handle, cookie, LISTING_LEN, detail)? {
+                Err(Status::NOTSUPP) if detail == Detail::Attributes => Ok(Ok(None)),
                 Err(Status::BAD_COOKIE) => {
                     outcome = Err(());
                     Ok(Ok(None))
                 }
                 Err(status) => Ok(Err(status)),
                 Ok(listing) => Ok(Ok(Some(listing))),
-            })?;
+            }
+        })?;
         match (listing, outcome) {
             (Some(mut listing), _) => {
                 self.fill_in(asker, &node, &mut listing)?;

@@ -30,6 +30,14 @@ impl At<'_> {
     }
 }
 
+/// What is to be made by `mknod`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NewNode {
+    pub(crate) mode: u32,
+    /// As the kernel packs it.
+    pub(crate) device: u32,
+}
+
 impl Vfs {
     pub(crate) fn place<'a>(&self, parent: Inode, name: &'a OsStr) -> Result<At<'a>, Fail> {
         if name.len() > NAME_MAX {
@@ -68,7 +76,8 @@ impl Vfs {
         Ok(self.entry(made, at.key()).1)
     }
 
-    pub(crate) fn make_node(&self, asker: &mut Asker<'_>, at: &At<'_>, mode: u32, device: u32) -> Result<Entry, Fail> {
+    pub(crate) fn make_node(&self, asker: &mut Asker<'_>, at: &At<'_>, new: NewNode) -> Result<Entry, Fail> {
+        let NewNode { mode, device } = new;
         // As the kernel packs device numbers.
         let (major, minor) = ((device >> 8) & 0xfff, (device & 0xff) | ((device >> 12) & 0xf_ff00));
         let node = match mode & libc::S_IFMT {

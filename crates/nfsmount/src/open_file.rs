@@ -36,18 +36,33 @@ impl FileState {
     }
 }
 
+/// What a program may do with a file that it opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    Read,
+    /// And perhaps read.
+    Write,
+}
+
+impl Access {
+    /// By the flags of an open.
+    pub(crate) const fn of(flags: i32) -> Self {
+        if flags & libc::O_ACCMODE == libc::O_RDONLY { Self::Read } else { Self::Write }
+    }
+}
+
 /// A file that a program has open.
 #[derive(Debug)]
 pub(crate) struct OpenFile {
     pub(crate) inode: wayfs_fuse::Inode,
-    pub(crate) may_write: bool,
+    pub(crate) access: Access,
     /// Refusals that this program was told of.
     seen: AtomicU64,
 }
 
 impl OpenFile {
-    pub(crate) const fn new(inode: wayfs_fuse::Inode, may_write: bool, refusals: u64) -> Self {
-        Self { inode, may_write, seen: AtomicU64::new(refusals) }
+    pub(crate) const fn new(inode: wayfs_fuse::Inode, access: Access, refusals: u64) -> Self {
+        Self { inode, access, seen: AtomicU64::new(refusals) }
     }
 
     /// A refusal that this program was not told of yet.

@@ -1,6 +1,7 @@
 //! What a mount is started with, as it is typed behind `-o`.
 
 use crate::nodes::Believed;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 use wayfs_nfs::WaitPolicy;
 use wayfs_nfs::live::{Block, Options, Ports, Transport};
@@ -146,7 +147,7 @@ impl Settings {
             }
             "noac" => *seconds = [0; 4],
             "soft" => {
-                let tries = if value.is_empty() { 10 } else { number(option, value, 1, 1000)? };
+                let tries = if value.is_empty() { 10 } else { number(option, value, 1..=1000)? };
                 self.options.wait_policy = WaitPolicy::Soft(tries as u32);
             }
             "proto" => self.options.transport = transport(option, value)?,
@@ -161,17 +162,17 @@ impl Settings {
                 return Err(SettingsError::Value { option: option.to_owned(), what });
             }
             "bsize" if value == "auto" => self.options.block = Block::Auto,
-            "bsize" => self.options.block = Block::Fixed(number(option, value, 1024, 65_536)? as u32),
-            "inflight" => self.options.in_flight_max = number(option, value, 1, 1024)? as usize,
-            "port" => self.port = Some(number(option, value, 1, 65_535)? as u16),
-            "mountport" => self.mount_port = Some(number(option, value, 1, 65_535)? as u16),
-            "uid" => self.uid = Some(number(option, value, 0, u64::from(u32::MAX))? as u32),
-            "gid" => self.gid = Some(number(option, value, 0, u64::from(u32::MAX))? as u32),
-            "actimeo" => *seconds = [number(option, value, 0, SECONDS_MAX)?; 4],
-            "acregmin" => seconds[0] = number(option, value, 0, SECONDS_MAX)?,
-            "acregmax" => seconds[1] = number(option, value, 0, SECONDS_MAX)?,
-            "acdirmin" => seconds[2] = number(option, value, 0, SECONDS_MAX)?,
-            "acdirmax" => seconds[3] = number(option, value, 0, SECONDS_MAX)?,
+            "bsize" => self.options.block = Block::Fixed(number(option, value, 1024..=65_536)? as u32),
+            "inflight" => self.options.in_flight_max = number(option, value, 1..=1024)? as usize,
+            "port" => self.port = Some(number(option, value, 1..=65_535)? as u16),
+            "mountport" => self.mount_port = Some(number(option, value, 1..=65_535)? as u16),
+            "uid" => self.uid = Some(number(option, value, 0..=u64::from(u32::MAX))? as u32),
+            "gid" => self.gid = Some(number(option, value, 0..=u64::from(u32::MAX))? as u32),
+            "actimeo" => *seconds = [number(option, value, 0..=SECONDS_MAX)?; 4],
+            "acregmin" => seconds[0] = number(option, value, 0..=SECONDS_MAX)?,
+            "acregmax" => seconds[1] = number(option, value, 0..=SECONDS_MAX)?,
+            "acdirmin" => seconds[2] = number(option, value, 0..=SECONDS_MAX)?,
+            "acdirmax" => seconds[3] = number(option, value, 0..=SECONDS_MAX)?,
             "" => {}
             _ if IGNORED.contains(&option) || key.starts_with("x-") => {}
             _ => return Err(SettingsError::Unknown(option.to_owned())),
@@ -196,8 +197,9 @@ fn transport(option: &str, value: &str) -> Result<Transport, SettingsError> {
     }
 }
 
-fn number(option: &str, value: &str, min: u64, max: u64) -> Result<u64, SettingsError> {
-    let parsed = value.parse::<u64>().ok().filter(|number| (min..=max).contains(number));
+fn number(option: &str, value: &str, range: RangeInclusive<u64>) -> Result<u64, SettingsError> {
+    let parsed = value.parse::<u64>().ok().filter(|number| range.contains(number));
+    let (min, max) = range.into_inner();
     parsed.ok_or_else(|| SettingsError::Value { option: option.to_owned(), what: format!("give {min} to {max}") })
 }
 

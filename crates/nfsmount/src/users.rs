@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use wayfs_fuse::{InterruptFlag, Request};
+use wayfs_fuse::{InterruptFlag, Operation, Request};
 use wayfs_nfs::rpc::{Credentials, GROUPS_MAX};
 
 /// Users that are remembered, and for how long: group lists hardly change, and reading one costs a look into `/proc`.
@@ -74,7 +74,8 @@ pub(crate) struct Waiter {
 const SILENCE: Duration = Duration::from_secs(2);
 
 impl Waiter {
-    pub(crate) fn new(request: &Request, is_closing: bool) -> Self {
+    pub(crate) fn of(request: &Request) -> Self {
+        let is_closing = matches!(request.operation(), Operation::Flush { .. });
         Self { flag: request.interrupt_flag(), pid: request.pid(), is_closing }
     }
 

@@ -11,6 +11,7 @@
 //! sent while the earlier is in flight, and takes the earlier's place among what is kept.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use wayfs_nfs::WriteVerifier;
 
 /// Longest piece that grows by appending: larger ones cost copies.
@@ -22,7 +23,7 @@ struct Pieces<T>(BTreeMap<u64, (Vec<u8>, T)>);
 
 impl<T: Copy> Pieces<T> {
     /// Takes a range out; what lies beside it stays.
-    fn cut(&mut self, start: u64, end: u64) {
+    fn cut(&mut self, Range { start, end }: Range<u64>) {
         let first = self.0.range(..start).next_back().map_or(start, |(offset, _)| *offset);
         let touched: Vec<u64> = self.0.range(first..end).map(|(offset, _)| *offset).collect();
         for offset in touched {
@@ -54,6 +55,14 @@ impl<T: Copy> Pieces<T> {
 /// Names what is being sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PartId(u64);
+
+/// Which parts leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Parts {
+    /// Those that fill their block: the rest waits for more.
+    Full,
+    All,
+}
 
 /// What is to be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,8 +107,8 @@ impl WriteBehind {
     /// A program wrote.
     pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) {
         let end = offset + bytes.len() as u64;
-        self.unstable.cut(offset, end);
-        self.dirty.cut(offset, end);
+        self.unstable.cut(offset..end);
+        self.dirty.cut(offset..end);
         self.insert_dirty(offset, bytes.to_vec());
     }
 
@@ -117,15 +126,14 @@ impl WriteBehind {
         self.dirty.0.insert(offset, (bytes, ()));
     }
 
-    /// The next part to send, at most `block` bytes and not beyond the next multiple of it. Parts that are shorter than that wait for more
-    /// unless `all` is to go.
-    pub(crate) fn take(&mut self, block: u32, all: bool) -> Option<Part> {
+    /// The next part to send, at most `block` bytes and not beyond the next multiple of it.
+    pub(crate) fn take(&mut self, block: u32, parts: Parts) -> Option<Part> {
         let block = u64::from(block.max(1));
         let (offset, len) = self.dirty.0.iter().find_map(|(offset, (bytes, ()))| {
             let wanted = block - offset % block;
             let len = wanted.min(bytes.len() as u64);
-            let is_whole = all || len == wanted;
-            (is_whole && !self.is_sending(*offset, offset + len)).then_some((*offset, len as usize))
+            let is_whole = parts == Parts::All || len == wanted;
+            (is_whole && !self.is_sending(*offset..offset + len)).then_some((*offset, len as usize))
         })?;
         let (mut bytes, ()) = self.dirty.0.remove(&offset)?;
         let rest = bytes.split_off(len);
@@ -139,8 +147,8 @@ impl WriteBehind {
         Some(Part { id, offset, bytes, is_alone })
     }
 
-    fn is_sending(&self, start: u64, end: u64) -> bool {
-        self.sending.values().any(|(offset, bytes)| *offset < end && offset + bytes.len() as u64 > start)
+    fn is_sending(&self, range: Range<u64>) -> bool {
+        self.sending.values().any(|(offset, bytes)| *offset < range.end && offset + bytes.len() as u64 > range.start)
     }
 
     /// The server took the first `count` bytes; the rest goes again. `verifier` is `None` if they are durable.
@@ -152,7 +160,7 @@ impl WriteBehind {
             let order = self.next;
             self.next += 1;
             for (offset, bytes) in self.not_newer(offset, &bytes) {
-                self.unstable.cut(offset, offset + bytes.len() as u64);
+                self.unstable.cut(offset..offset + bytes.len() as u64);
                 self.unstable.0.insert(offset, (bytes, Unstable { verifier, order }));
             }
         }
@@ -185,7 +193,7 @@ impl WriteBehind {
             return Vec::new();
         }
         for (start, (newer, ())) in self.dirty.0.range(..end) {
-            left.cut(*start, start + newer.len() as u64);
+            left.cut(*start..start + newer.len() as u64);
         }
         left.0.into_iter().filter(|(_, (bytes, ()))| !bytes.is_empty()).map(|(at, (bytes, ()))| (at, bytes)).collect()
     }
@@ -212,8 +220,8 @@ impl WriteBehind {
 
     /// The file was cut to this size, by a program here: what lies beyond is of no use any more.
     pub(crate) fn cut_to(&mut self, size: u64) {
-        self.dirty.cut(size, u64::MAX);
-        self.unstable.cut(size, u64::MAX);
+        self.dirty.cut(size..u64::MAX);
+        self.unstable.cut(size..u64::MAX);
     }
 
     /// Drops everything that is not in flight; gives how many bytes the server does not have.

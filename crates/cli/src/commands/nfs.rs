@@ -270,12 +270,12 @@ fn bench(output: Output, url: &Url, kib: u32, typed: &NfsOptions) -> Result<(), 
         Output::Json => {
             let found: Vec<Value> = found
                 .iter()
-                .map(|(what, seconds, it, (read, write))| {
+                .map(|(what, seconds, it, block)| {
                     let mut value = costs(it);
                     value["what"] = json!(what);
                     value["seconds"] = json!(seconds);
                     value["bytes"] = json!(zeros.len());
-                    value["block"] = json!(if *what == "write" { write } else { read });
+                    value["block"] = json!(if *what == "write" { block.write } else { block.read });
                     value
                 })
                 .collect();
@@ -284,9 +284,9 @@ fn bench(output: Output, url: &Url, kib: u32, typed: &NfsOptions) -> Result<(), 
         Output::Text => {
             let rows: Vec<Vec<String>> = found
                 .iter()
-                .map(|(what, seconds, it, (read, write))| {
+                .map(|(what, seconds, it, block)| {
                     let megabits = zeros.len() as f64 * 8.0 / 1e6 / seconds;
-                    let block = if *what == "write" { write } else { read };
+                    let block = if *what == "write" { block.write } else { block.read };
                     let cells = [it.calls, it.resent, it.probes, it.strays].map(|number| number.to_string());
                     let mut row = vec![
                         (*what).to_owned(),

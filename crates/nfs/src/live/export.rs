@@ -36,6 +36,15 @@ pub struct Located {
     pub attributes: FileAttributes,
 }
 
+/// Bytes of blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlockSizes {
+    /// Of the next one that is read.
+    pub read: u32,
+    /// Of the next one that is written.
+    pub write: u32,
+}
+
 /// An export. Dropping it tells the server nothing: it keeps no state of us.
 #[derive(Debug)]
 pub struct Export {
@@ -79,7 +88,7 @@ impl Export {
         let block = |max| match options.block {
             Block::Auto => BlockSize::auto(carrier, max),
             Block::Fixed(size) => {
-                BlockSize::fixed(size, max.min(if carrier == Carrier::Stream { 65_536 } else { 32_768 }))
+                BlockSize::fixed(size).at_most(max.min(if carrier == Carrier::Stream { 65_536 } else { 32_768 }))
             }
         };
         let (read_block, write_block) = (block(limits.read_max), block(limits.write_max));
@@ -147,9 +156,9 @@ impl Export {
         }
     }
 
-    /// Bytes of the next block that is read and written.
-    pub const fn block_sizes(&self) -> (u32, u32) {
-        (self.read_block.size(), self.write_block.size())
+    /// Bytes of the next blocks.
+    pub const fn block_sizes(&self) -> BlockSizes {
+        BlockSizes { read: self.read_block.size(), write: self.write_block.size() }
     }
 
     /// Tells what lower layers told.

@@ -10,7 +10,7 @@ mod socket;
 mod transfer;
 
 pub use caller::{Caller, LiveError};
-pub use export::{Export, Located, Ports};
+pub use export::{BlockSizes, Export, Located, Ports};
 pub use shared::{Blocks, Class, Done, Outcome, SharedCaller, Ticket};
 pub use socket::Transport;
 pub use transfer::Source;

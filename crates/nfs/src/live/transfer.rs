@@ -4,7 +4,7 @@ use super::{Export, LiveError};
 use crate::calls::{self, Stability};
 use crate::results;
 use crate::rpc::Xid;
-use crate::{Answer, Handle, Kind, Status, WriteVerifier, learn};
+use crate::{Answer, AnsweredBlock, Handle, Kind, Status, WriteVerifier, learn};
 use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
@@ -223,7 +223,7 @@ impl Export {
             let Answer { xid, kind, sendings, round_trip, results } = self.caller.next_answer()?;
             let Some(part) = in_flight.remove(&xid) else { continue };
             let block = if kind == Kind::Write { &mut self.write_block } else { &mut self.read_block };
-            learn(block, &mut self.window, part.len, sendings, round_trip);
+            learn(block, &mut self.window, AnsweredBlock { len: part.len, sendings, round_trip });
             return Ok((part, self.caller.results(results)?));
         }
     }

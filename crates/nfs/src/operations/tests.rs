@@ -255,10 +255,10 @@ fn listings_come_in_parts_with_and_without_attributes() {
         line.toy.put(&format!("file-{number}"), b"x");
     }
     let root = line.root();
-    for plus in [true, false] {
+    for detail in [Detail::Attributes, Detail::Names] {
         let (mut cookie, mut names, mut parts) = (Some(Cookie::default()), Vec::new(), 0);
         while let Some(from) = cookie {
-            let part = list(&mut line, &root, from, 2048, plus).unwrap().unwrap();
+            let part = list(&mut line, &root, from, 2048, detail).unwrap().unwrap();
             cookie = part.next();
             names.extend(part.entries.into_iter().map(|entry| entry.name));
             parts += 1;

@@ -10,10 +10,10 @@ fn appended_bytes_leave_in_whole_blocks_and_the_rest_when_asked_for() {
     for number in 0..10_u8 {
         behind.write(u64::from(number) * 100, &[number; 100]);
     }
-    let part = behind.take(512, false).unwrap();
+    let part = behind.take(512, Parts::Full).unwrap();
     assert_eq!((part.offset, part.bytes.len(), part.is_alone), (0, 512, false));
-    assert_eq!(behind.take(512, false), None);
-    let rest = behind.take(512, true).unwrap();
+    assert_eq!(behind.take(512, Parts::Full), None);
+    let rest = behind.take(512, Parts::All).unwrap();
     assert_eq!((rest.offset, rest.bytes.len()), (512, 488));
     assert_eq!((behind.end(), behind.len_in_memory(), behind.sending()), (1000, 1000, 2));
 }
@@ -22,11 +22,11 @@ fn appended_bytes_leave_in_whole_blocks_and_the_rest_when_asked_for() {
 fn a_later_write_waits_for_an_earlier_one_of_the_same_place() {
     let mut behind = WriteBehind::default();
     behind.write(0, b"old");
-    let old = behind.take(4096, true).unwrap();
+    let old = behind.take(4096, Parts::All).unwrap();
     behind.write(1, b"NEW");
-    assert_eq!(behind.take(4096, true), None);
+    assert_eq!(behind.take(4096, Parts::All), None);
     behind.wrote(old.id, 3, Some(FIRST));
-    let new = behind.take(4096, true).unwrap();
+    let new = behind.take(4096, Parts::All).unwrap();
     assert_eq!((new.offset, new.bytes.as_slice()), (1, &b"NEW"[..]));
     // Only the byte that was not overwritten is kept of the old one.
     assert_eq!(behind.unstable_len(), 1);
@@ -36,12 +36,12 @@ fn a_later_write_waits_for_an_earlier_one_of_the_same_place() {
 fn a_restarted_server_gets_again_what_it_has_not_committed() {
     let mut behind = WriteBehind::default();
     behind.write(0, b"lost");
-    let part = behind.take(4096, true).unwrap();
+    let part = behind.take(4096, Parts::All).unwrap();
     behind.wrote(part.id, 4, Some(FIRST));
     let point = behind.commit_point();
     behind.committed(point, SECOND);
     assert!(behind.has_unwritten());
-    let part = behind.take(4096, true).unwrap();
+    let part = behind.take(4096, Parts::All).unwrap();
     assert_eq!(part.bytes, b"lost");
     behind.wrote(part.id, 4, Some(SECOND));
     let point = behind.commit_point();
@@ -54,7 +54,7 @@ fn a_commit_covers_only_what_was_answered_before_it_was_sent() {
     let mut behind = WriteBehind::default();
     behind.write(0, b"one");
     behind.write(4096, b"two");
-    let (one, two) = (behind.take(4096, true).unwrap(), behind.take(4096, true).unwrap());
+    let (one, two) = (behind.take(4096, Parts::All).unwrap(), behind.take(4096, Parts::All).unwrap());
     behind.wrote(one.id, 3, Some(FIRST));
     let point = behind.commit_point();
     behind.wrote(two.id, 3, Some(FIRST));
@@ -66,9 +66,9 @@ fn a_commit_covers_only_what_was_answered_before_it_was_sent() {
 fn a_short_write_sends_the_rest_and_a_truncation_forgets_what_is_beyond() {
     let mut behind = WriteBehind::default();
     behind.write(0, b"abcdef");
-    let part = behind.take(4096, true).unwrap();
+    let part = behind.take(4096, Parts::All).unwrap();
     behind.wrote(part.id, 2, None);
-    let rest = behind.take(4096, true).unwrap();
+    let rest = behind.take(4096, Parts::All).unwrap();
     assert_eq!((rest.offset, rest.bytes.as_slice()), (2, &b"cdef"[..]));
     behind.wrote(rest.id, 4, Some(FIRST));
     behind.cut_to(3);
@@ -127,7 +127,7 @@ fn run(steps: Vec<Step>) -> (Vec<u8>, Server) {
                 expected[offset as usize..end].copy_from_slice(&bytes);
                 behind.write(offset, &bytes);
             }
-            Step::Take(all) => in_flight.extend(behind.take(32, all)),
+            Step::Take(all) => in_flight.extend(behind.take(32, if all { Parts::All } else { Parts::Full })),
             Step::Answer(count, durable) if !in_flight.is_empty() => {
                 let part = in_flight.remove(0);
                 let count = count.min(part.bytes.len() as u32);

@@ -5,7 +5,7 @@ use crate::calls::Call;
 use crate::live::socket::{Socket, Transport, buffer};
 use crate::live::{Caller, LiveError, Options};
 use crate::rpc::{Credentials, Xid};
-use crate::{Answer, Exchange, Notice, WaitPolicy, Window, learn};
+use crate::{Answer, AnsweredBlock, Exchange, Notice, WaitPolicy, Window, learn};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
@@ -239,7 +239,8 @@ impl Driver {
             Class::Read(len) => (&mut self.blocks.read, len),
             Class::Write(len) => (&mut self.blocks.write, len),
         };
-        learn(block, &mut self.window, len, answer.sendings, answer.round_trip);
+        let Answer { sendings, round_trip, .. } = *answer;
+        learn(block, &mut self.window, AnsweredBlock { len, sendings, round_trip });
     }
 
     fn publish(&self) {
