@@ -24,8 +24,17 @@ pub fn replica(check: &str, failure: Option<String>) -> DoctorFact {
     }
 }
 
-/// Whether a disk has room. `free` bytes are left; with `refused_at` and less updates are refused.
-pub fn room(check: &str, place: &str, free: u64, refused_at: u64) -> DoctorFact {
+/// Room on a disk, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DiskRoom {
+    /// What is left.
+    pub free: u64,
+    /// With this and less updates are refused.
+    pub refused_at: u64,
+}
+
+/// Whether a disk has room.
+pub fn room(check: &str, place: &str, DiskRoom { free, refused_at }: DiskRoom) -> DoctorFact {
     let (verdict, next) = match free {
         free if free <= refused_at => (Verdict::Bad, "Make room: writes are refused until then, nothing is lost."),
         free if free < FREE_LOW => (Verdict::Warning, "Make room soon."),
@@ -74,7 +83,7 @@ mod tests {
 
     #[test]
     fn a_disk_is_full_before_it_is_nearly_full() {
-        let verdict = |free| room("disk", "for contents", free, 1 << 20).verdict;
+        let verdict = |free| room("disk", "for contents", DiskRoom { free, refused_at: 1 << 20 }).verdict;
         assert_eq!([0, 1 << 20, (1 << 20) + 1, FREE_LOW].map(verdict), {
             use Verdict::{Bad, Good, Warning};
             [Bad, Bad, Warning, Good]

@@ -12,7 +12,8 @@ pub(crate) fn advertised(given: &[Address], bound: SocketAddr) -> Vec<Address> {
     let mut list: Vec<Address> = if !given.is_empty() {
         given.to_vec()
     } else if bound.ip().is_unspecified() {
-        let mut ips = local_ips(&read("/proc/net/fib_trie"), &read("/proc/net/if_inet6"), bound.is_ipv6());
+        let mut ips =
+            local_ips(&read("/proc/net/fib_trie"), bound.is_ipv6().then(|| read("/proc/net/if_inet6")).as_deref());
         ips.push(IpAddr::V4(Ipv4Addr::LOCALHOST));
         ips.into_iter().map(|ip| SocketAddr::new(ip, port).into()).collect()
     } else {
@@ -26,8 +27,8 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(path).unwrap_or_default()
 }
 
-/// Global addresses, IPv4 first.
-pub(crate) fn local_ips(fib_trie: &str, if_inet6: &str, with_v6: bool) -> Vec<IpAddr> {
+/// Global addresses, IPv4 first, by two tables of the kernel; those of IPv6 if its table is given.
+pub(crate) fn local_ips(fib_trie: &str, if_inet6: Option<&str>) -> Vec<IpAddr> {
     let mut ips = Vec::new();
     let mut last = None;
     for line in fib_trie.lines() {
@@ -43,7 +44,7 @@ pub(crate) fn local_ips(fib_trie: &str, if_inet6: &str, with_v6: bool) -> Vec<Ip
             ips.push(IpAddr::V4(ip));
         }
     }
-    for line in if_inet6.lines().filter(|_| with_v6) {
+    for line in if_inet6.unwrap_or_default().lines() {
         let mut fields = line.split_whitespace();
         let (Some(hex), Some("00")) = (fields.next(), fields.nth(2)) else { continue };
         if let Ok(bits) = u128::from_str_radix(hex, 16) {
@@ -62,9 +63,9 @@ mod tests {
         let trie = "Main:\n  +-- 0.0.0.0/0 3 0 5\n     |-- 10.1.2.3\n        /32 host LOCAL\n     |-- 127.0.0.1\n        /32 host LOCAL\n     |-- 10.1.2.255\n        /32 link BROADCAST\n";
         let six =
             "fd000000000000000000000000000007 02 40 00 80 eth0\nfe800000000000000000000000000001 02 40 20 80 eth0\n";
-        let ips = local_ips(trie, six, true);
+        let ips = local_ips(trie, Some(six));
         assert_eq!(ips, ["10.1.2.3".parse::<IpAddr>().unwrap(), "fd00::7".parse().unwrap()]);
-        assert_eq!(local_ips(trie, six, false).len(), 1);
+        assert_eq!(local_ips(trie, None).len(), 1);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use crate::layout::{VolumeFile, read_volume};
 use crate::tickets::{Claim, Proof, Tickets};
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 use wayfs_net::{ChannelBinding, TicketSecret};
 use wayfs_node::{ChildRole, Refusal};
 use wayfs_types::{Limits, NodeId, OriginId};
@@ -39,7 +40,7 @@ pub fn read_files(scratch: &Path, bytes: &[u8]) {
 
 /// Reads text as the kernel's tables of addresses.
 pub fn addresses(text: &str) {
-    let _ = crate::addresses::local_ips(text, text, true);
+    let _ = crate::addresses::local_ips(text, Some(text));
 }
 
 fn proof(secret: &TicketSecret, node: NodeId, role: ChildRole) -> Proof {
@@ -80,8 +81,11 @@ pub fn use_tickets(scratch: &Path, deeds: &[Deed]) {
         Home { tickets: load(&path), issued: BTreeMap::new(), admitted: BTreeMap::new(), now: 1, origins: 1 };
     for deed in deeds {
         match *deed {
-            Deed::Issue(ticket, station, lasts) => home.issue(ticket, station, lasts),
-            Deed::Show { ticket, machine, station, fits } => home.show(ticket, machine, station, fits),
+            Deed::Issue(ticket, _, lasts) => home.issue(ticket, deed.role(), Duration::from_secs(lasts.into())),
+            Deed::Show { ticket, machine, fits, .. } => {
+                let proof = if fits { ProofIs::Right } else { ProofIs::Wrong };
+                home.show(Shown { ticket, machine, role: deed.role(), proof });
+            }
             Deed::Restart => home.tickets = load(&path),
             Deed::Pass(seconds) => home.now += u64::from(seconds),
         }
@@ -92,8 +96,28 @@ fn load(path: &Path) -> Tickets {
     Tickets::load(path).expect("what it wrote it reads")
 }
 
-const fn role(station: bool) -> ChildRole {
-    if station { ChildRole::Station } else { ChildRole::Client }
+impl Deed {
+    /// For which role a ticket is issued or shown.
+    const fn role(&self) -> ChildRole {
+        match self {
+            Self::Issue(_, true, _) | Self::Show { station: true, .. } => ChildRole::Station,
+            Self::Issue(..) | Self::Show { .. } | Self::Restart | Self::Pass(_) => ChildRole::Client,
+        }
+    }
+}
+
+/// A ticket in the hands of a machine.
+struct Shown {
+    ticket: u8,
+    machine: u8,
+    role: ChildRole,
+    proof: ProofIs,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ProofIs {
+    Right,
+    Wrong,
 }
 
 /// A home, and what must be so.
@@ -107,27 +131,31 @@ struct Home {
 }
 
 impl Home {
-    fn issue(&mut self, ticket: u8, station: bool, lasts: u8) {
+    fn issue(&mut self, ticket: u8, role: ChildRole, lasts: Duration) {
         if self.issued.contains_key(&ticket) {
             // Secrets are drawn: no two tickets have the same.
             return;
         }
-        let end = self.now + u64::from(lasts);
+        let end = self.now + lasts.as_secs();
         let secret = TicketSecret::from_bytes([ticket; 32]);
-        self.tickets.issue(&secret, (role(station), Limits::NONE), end, self.now).expect("memory has room");
-        self.issued.insert(ticket, (role(station), end));
+        self.tickets.issue(&secret, (role, Limits::NONE), self.now..end).expect("memory has room");
+        self.issued.insert(ticket, (role, end));
     }
 
-    fn show(&mut self, ticket: u8, machine: u8, station: bool, fits: bool) {
+    fn show(&mut self, shown: Shown) {
+        let Shown { ticket, machine, role, proof: is } = shown;
         let secret = TicketSecret::from_bytes([ticket; 32]);
-        let mut proof = proof(&secret, NodeId::from_bytes([machine; 32]), role(station));
-        if !fits {
+        let mut proof = proof(&secret, NodeId::from_bytes([machine; 32]), role);
+        if is == ProofIs::Wrong {
             proof.proof[usize::from(machine) % 32] ^= 1;
         }
         match self.tickets.claim(&proof, self.now) {
             Ok(Claim::Grant(_)) => {
                 let (role, end) = self.issued[&ticket];
-                assert!(fits && !self.admitted.contains_key(&ticket), "a ticket admits one machine, with its proof");
+                assert!(
+                    is == ProofIs::Right && !self.admitted.contains_key(&ticket),
+                    "a ticket admits one machine, with its proof"
+                );
                 assert!(role == proof.role && self.now < end, "a ticket is good for its role and its time");
                 self.origins += 1;
                 let origin = OriginId::new(self.origins).expect("a small number");

@@ -308,6 +308,15 @@ impl std::fmt::Debug for Server {
     }
 }
 
+/// What becomes of tickets that cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum IfDamaged {
+    /// The volume is not served.
+    Refuse,
+    /// They are void.
+    SetAside,
+}
+
 impl Shared {
     /// Where others reach this server.
     pub(crate) fn addresses(&self) -> Vec<Address> {
@@ -380,7 +389,10 @@ impl Shared {
         let is_called = |wanted: &String| *wanted == name || *wanted == id.to_string();
         settings.accept_loss = self.config.accept_loss.iter().any(is_called);
         let tickets = match file.role {
-            ServedAs::Home => Some(self.load_tickets(id, settings.accept_loss)?),
+            ServedAs::Home => {
+                let if_damaged = if settings.accept_loss { IfDamaged::SetAside } else { IfDamaged::Refuse };
+                Some(self.load_tickets(id, if_damaged)?)
+            }
             ServedAs::Station => None,
         };
         let volume = Volume::open(settings, Arc::clone(&heard) as Arc<dyn Hooks>)
@@ -424,15 +436,15 @@ impl Shared {
         found
     }
 
-    /// The tickets of a home's volume. Damaged ones are set aside if the loss is accepted.
-    fn load_tickets(&self, id: VolumeId, accept_loss: bool) -> Result<Tickets, StartError> {
+    /// The tickets of a home's volume.
+    fn load_tickets(&self, id: VolumeId, if_damaged: IfDamaged) -> Result<Tickets, StartError> {
         let path = self.layout.tickets(id);
         let unreadable = |path: &std::path::Path, error: std::io::Error| StartError::Unreadable {
             path: path.to_owned(),
             why: format!("{error}; without it tickets that nobody used yet are void, and new ones are to be issued"),
         };
         match Tickets::load(&path) {
-            Err(error) if accept_loss => {
+            Err(error) if if_damaged == IfDamaged::SetAside => {
                 tracing::error!(%error, "the tickets are damaged and set aside: those that nobody used yet are void");
                 let aside = path.with_extension("damaged");
                 std::fs::rename(&path, &aside).map_err(|error| unreadable(&path, error))?;

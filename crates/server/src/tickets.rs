@@ -12,6 +12,7 @@ use crate::durable_file;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use wayfs_net::{ChannelBinding, TicketId, TicketSecret};
@@ -68,14 +69,14 @@ impl Tickets {
         Ok(Self { path: path.to_owned(), issued })
     }
 
-    /// Issues one, durable when this returns.
+    /// Issues one that is `good` from now until it expires, in Unix seconds; durable when this returns.
     pub(crate) fn issue(
         &mut self,
         secret: &TicketSecret,
         (role, limits): (ChildRole, Limits),
-        expiry_unix_s: u64,
-        now_unix_s: u64,
+        good: Range<u64>,
     ) -> io::Result<()> {
+        let Range { start: now_unix_s, end: expiry_unix_s } = good;
         let remembered = REMEMBERED.as_secs();
         self.issued.retain(|_, issued| match issued.node {
             None => issued.expiry_unix_s > now_unix_s,
@@ -153,7 +154,7 @@ mod tests {
     fn issued(directory: &tempfile::TempDir) -> (Tickets, TicketSecret) {
         let mut tickets = Tickets::load(&directory.path().join("tickets.json")).unwrap();
         let secret = TicketSecret::from_bytes([9; 32]);
-        tickets.issue(&secret, (ChildRole::Client, Limits::NONE), 1000, 0).unwrap();
+        tickets.issue(&secret, (ChildRole::Client, Limits::NONE), 0..1000).unwrap();
         (tickets, secret)
     }
 

@@ -67,7 +67,8 @@ impl MountCommands {
             Ok(disk) => {
                 let free = disk.f_bavail.saturating_mul(disk.f_frsize);
                 let place = format!("on the disk of {}", directory.display());
-                doctor::room("cache disk", &place, free, self.parts.fs.settings().free_min)
+                let refused_at = self.parts.fs.settings().free_min;
+                doctor::room("cache disk", &place, doctor::DiskRoom { free, refused_at })
             }
             Err(error) => fact("cache disk", Verdict::Bad, error.to_string(), "Check the disk."),
         }

@@ -15,6 +15,7 @@ use wayfs_admin::happenings::Authors;
 use wayfs_admin::{Settling, conflicts, queue, resolve, scrub};
 use wayfs_control::report::{StationsReport, WhyReport};
 use wayfs_control::{Command, CommandHandler, ControlError, CopyForm, DaemonKind, Done, ErrorKind, EventsWanted, Sink};
+use wayfs_proto::Held;
 
 /// How often a command that waits looks whether its caller is still there.
 pub(super) const LOOK_PERIOD: Duration = Duration::from_millis(200);
@@ -132,17 +133,20 @@ fn run_for_volumes(server: &Shared, command: Command, out: &mut dyn Sink) -> Res
             Ok(Done::BackedUp(backup::run(server, &served, (&to, form), out).map_err(not_backed_up)?))
         }
         Command::VolumeDelete { volume, force, dry_run } => {
-            Ok(Done::Deleted(deleting::run(server, &home(server, &volume)?, force, dry_run)?))
+            let wanted = deleting::Wanted { dry_run, force };
+            Ok(Done::Deleted(deleting::run(server, &home(server, &volume)?, wanted)?))
         }
         Command::VolumePromote { volume, force, dry_run } => {
             let wanted = promoting::Wanted { dry_run, force };
             Ok(Done::Promoted(promoting::run(server, one(server, Some(&volume))?, wanted)?))
         }
         Command::VolumeRevoke { volume, member, fence } => {
-            Ok(Done::Members(members::revoke(&*home(server, &volume)?, &member, fence)?))
+            let held = if fence { Held::Fenced } else { Held::Taken };
+            Ok(Done::Members(members::revoke(&*home(server, &volume)?, &member, held)?))
         }
         Command::VolumeAcceptLoss { volume, member, dry_run } => {
-            Ok(Done::GivenUp(members::accept_loss(&*home(server, &volume)?, member.as_deref(), dry_run)?))
+            let accept = if dry_run { members::would_be_lost } else { members::accept_loss };
+            Ok(Done::GivenUp(accept(&*home(server, &volume)?, member.as_deref())?))
         }
         Command::VolumeQuota { volume, member, bytes, files } => {
             Ok(Done::Members(members::quota(&*home(server, &volume)?, member.as_deref(), (bytes, files))?))

@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 use wayfs_control::report::CopyReport;
-use wayfs_control::{ControlError, ErrorKind, Sink};
+use wayfs_control::{ControlError, ErrorKind, Owner, Sink};
 use wayfs_types::{Content, FileId, Kind, Name, WallTime};
 
 struct Import<'a> {
@@ -76,7 +76,7 @@ impl Import<'_> {
     ) -> Result<(), ControlError> {
         let attributes = self.attributes(path, found);
         if found.is_dir() {
-            let owner = (attributes.uid, attributes.gid);
+            let owner = Owner { uid: attributes.uid, gid: attributes.gid };
             let (directory, is_new) = self.intake.directory(into, name, attributes.mode, owner)?;
             self.intake.copying.report.directories += u64::from(is_new);
             self.tree(path, directory, depth + 1)?;

@@ -12,19 +12,23 @@ use wayfs_types::{FileId, Image};
 /// Keys looked at with the volume's lock held once.
 const PAGE: usize = 1024;
 
-pub(super) fn run(
-    server: &Shared,
-    served: &Arc<Served>,
-    force: bool,
-    dry_run: bool,
-) -> Result<DeleteReport, ControlError> {
+/// What is to be done about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Wanted {
+    /// Only says what would be deleted.
+    pub(super) dry_run: bool,
+    /// Although machines are connected.
+    pub(super) force: bool,
+}
+
+pub(super) fn run(server: &Shared, served: &Arc<Served>, wanted: Wanted) -> Result<DeleteReport, ControlError> {
     let mut report = describe(served)?;
-    if dry_run {
+    if wanted.dry_run {
         return Ok(report);
     }
     let connected: Vec<&str> =
         report.members.iter().filter(|member| member.connected).map(|member| member.label.as_str()).collect();
-    if !connected.is_empty() && !force {
+    if !connected.is_empty() && !wanted.force {
         return Err(ControlError::new(
             ErrorKind::Refused,
             format!("volume `{}` is in use by {}", report.name, connected.join(", ")),

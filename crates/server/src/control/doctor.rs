@@ -19,8 +19,9 @@ pub(super) fn report(server: &Shared) -> DoctorReport {
     for served in volumes {
         let check = |what: &str| format!("volume {}: {what}", served.name());
         facts.push(doctor::replica(&check("replica"), served.volume.failure()));
-        if let Some(room) = served.volume.contents().available() {
-            facts.push(doctor::room(&check("room"), "for contents", room, 0));
+        if let Some(free) = served.volume.contents().available() {
+            let room = doctor::DiskRoom { free, refused_at: 0 };
+            facts.push(doctor::room(&check("room"), "for contents", room));
         }
         facts.push(doctor::way_home(&check("room on the way home"), &served.volume));
         if let Some(stats) = served.volume.contents().stats()

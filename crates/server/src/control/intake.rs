@@ -9,7 +9,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 use wayfs_content::{Builder, ChunkSink as _, Chunker, Entry};
-use wayfs_control::{ControlError, ErrorKind};
+use wayfs_control::{ControlError, ErrorKind, Owner};
 use wayfs_types::request::{Answer, Change, Request, XattrPresence};
 use wayfs_types::{AttrChange, Content, Digest, FileId, FsError, Inode, Kind, Name, WallTime, XattrName};
 
@@ -58,7 +58,7 @@ impl<'a> Intake<'a> {
                 let name = Name::try_from(name).map_err(|error| {
                     ControlError::new(ErrorKind::Usage, error.to_string(), "Choose another directory.")
                 })?;
-                at = self.directory(at, name, 0o755, (0, 0))?.0;
+                at = self.directory(at, name, 0o755, Owner { uid: 0, gid: 0 })?.0;
             }
         }
         Ok(at)
@@ -117,7 +117,7 @@ impl<'a> Intake<'a> {
         parent: FileId,
         name: Name,
         mode: u16,
-        owner: (u32, u32),
+        owner: Owner,
     ) -> Result<(FileId, bool), ControlError> {
         let lookup = Request::Lookup { parent, name: name.clone() };
         match self.served.volume.request(lookup, STEP_MAX) {
@@ -126,7 +126,7 @@ impl<'a> Intake<'a> {
         }
         let mut made = None;
         let label = name.clone();
-        let mkdir = Change::Mkdir { parent, name: name.clone(), mode, uid: owner.0, gid: owner.1 };
+        let mkdir = Change::Mkdir { parent, name: name.clone(), mode, uid: owner.uid, gid: owner.gid };
         self.replacing(parent, &name, |intake| {
             made = Some(intake.change(mkdir.clone())?.0);
             Ok(())

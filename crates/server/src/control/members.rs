@@ -6,7 +6,7 @@ use std::time::Duration;
 use wayfs_admin::unix_ms;
 use wayfs_control::report::{GivenUpContent, GivenUpReport, MemberReport, MembersReport, UsageReport};
 use wayfs_control::{ControlError, ErrorKind};
-use wayfs_proto::{Held, is_waiting_for};
+use wayfs_proto::{GivenUp, Held, is_waiting_for};
 use wayfs_types::{Admitted, NodeId, Origin, OriginId, Quota};
 
 /// Longest wait for the disk.
@@ -84,19 +84,38 @@ pub(super) fn quota(
 }
 
 /// Removes a member. A fence may come later than that: then it is drawn where the home is by now.
-pub(super) fn revoke(served: &Served, member: &str, fence: bool) -> Result<MembersReport, ControlError> {
+pub(super) fn revoke(served: &Served, member: &str, held: Held) -> Result<MembersReport, ControlError> {
     let all = origins(served)?;
-    let (node, held) = if fence { (find_any(&all, member)?, Held::Fenced) } else { (find(&all, member)?, Held::Taken) };
+    let node = match held {
+        Held::Fenced => find_any(&all, member)?,
+        Held::Taken => find(&all, member)?,
+    };
     served.volume.revoke(node, held, SYNC_MAX).map_err(|error| failed("revoke member", error))?;
     list(served)
 }
 
 /// Gives up contents that only machines have which are away.
-pub(super) fn accept_loss(served: &Served, member: Option<&str>, dry_run: bool) -> Result<GivenUpReport, ControlError> {
+pub(super) fn accept_loss(served: &Served, member: Option<&str>) -> Result<GivenUpReport, ControlError> {
     let all = origins(served)?;
+    let away = away(served, &all, member)?;
+    let in_vain = served.volume.look_in_vain(&away, LOOK_MAX);
+    let given_up = served.volume.accept_loss(&in_vain, SYNC_MAX).map_err(|error| failed("accept the loss", error))?;
+    let left = away.len() - given_up.len().min(away.len());
+    Ok(GivenUpReport { volume: served.name().to_owned(), declared: true, contents: shown(&all, given_up), left })
+}
+
+/// Says what [`accept_loss`] would give up if it found none of it.
+pub(super) fn would_be_lost(served: &Served, member: Option<&str>) -> Result<GivenUpReport, ControlError> {
+    let all = origins(served)?;
+    let contents = shown(&all, away(served, &all, member)?);
+    Ok(GivenUpReport { volume: served.name().to_owned(), declared: false, contents, left: 0 })
+}
+
+/// Contents that only machines have which are away, or only this member.
+fn away(served: &Served, all: &[(OriginId, Origin)], member: Option<&str>) -> Result<Vec<GivenUp>, ControlError> {
     let of: Option<Vec<OriginId>> = match member {
         Some(member) => {
-            let node = find_any(&all, member)?;
+            let node = find_any(all, member)?;
             Some(all.iter().filter(|(_, origin)| origin.node == node).map(|(id, _)| *id).collect())
         }
         None => None,
@@ -105,14 +124,10 @@ pub(super) fn accept_loss(served: &Served, member: Option<&str>, dry_run: bool) 
     let away = away.ok_or_else(|| failed("list contents", "the volume has stopped"))?;
     let mut away = away.map_err(|error| failed("list contents", error))?;
     away.retain(|away| is_waiting_for(away, of.as_deref()));
-    let looked_at = away.len();
-    let given_up = if dry_run {
-        away
-    } else {
-        let in_vain = served.volume.look_in_vain(&away, LOOK_MAX);
-        served.volume.accept_loss(&in_vain, SYNC_MAX).map_err(|error| failed("accept the loss", error))?
-    };
-    let left = looked_at - given_up.len().min(looked_at);
+    Ok(away)
+}
+
+fn shown(all: &[(OriginId, Origin)], given_up: Vec<GivenUp>) -> Vec<GivenUpContent> {
     let label = |origin: OriginId| {
         let known = all.iter().find(|(id, _)| *id == origin).map(|(_, origin)| origin.label.clone());
         known.unwrap_or_else(|| format!("member {origin}"))
@@ -124,7 +139,7 @@ pub(super) fn accept_loss(served: &Served, member: Option<&str>, dry_run: bool) 
         waits_for: away.waits_for.into_iter().map(label).collect(),
         has_older: away.has_older,
     });
-    Ok(GivenUpReport { volume: served.name().to_owned(), declared: !dry_run, contents: contents.collect(), left })
+    contents.collect()
 }
 
 fn origins(served: &Served) -> Result<Vec<(OriginId, Origin)>, ControlError> {

@@ -18,7 +18,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 use tar::EntryType;
 use wayfs_control::report::CopyReport;
-use wayfs_control::{ControlError, ErrorKind, Sink};
+use wayfs_control::{ControlError, ErrorKind, Owner, Sink};
 use wayfs_types::{FileId, Kind, Name, WallTime, XattrName};
 
 /// Bytes read at once.
@@ -123,7 +123,7 @@ impl Import<'_> {
         let parent = self.directory(path.parent().unwrap_or(Path::new("")))?;
         let made = match found.header.entry_type() {
             EntryType::Directory => {
-                let owner = (attributes.uid, attributes.gid);
+                let owner = Owner { uid: attributes.uid, gid: attributes.gid };
                 let (file, is_new) = self.intake.directory(parent, name, attributes.mode, owner)?;
                 self.intake.copying.report.directories += u64::from(is_new);
                 self.known.insert(path.to_owned(), file);
@@ -166,7 +166,7 @@ impl Import<'_> {
     /// The bytes of an entry, holes filled in. An archive that ends in it ends the import.
     fn content(&mut self, archive: &mut Source, found: &Found, path: &Path) -> Result<wayfs_types::Content, Stop> {
         let read = match &found.sparse {
-            Some((segments, size)) => self.intake.content(&mut Filled::new(archive, segments, *size), path),
+            Some(sparse) => self.intake.content(&mut Filled::new(archive, sparse), path),
             None => self.intake.content(archive, path),
         };
         read.map_err(|broken| match broken {
@@ -261,9 +261,9 @@ pub(crate) fn read_archive(bytes: &[u8]) {
         assert!(!inside(&path).is_some_and(leads_out), "a name stays inside");
         let _ = attributes(&found);
         let read = match &found.sparse {
-            Some((segments, size)) => {
-                let filled = Filled::new(&mut archive, segments, *size);
-                io::copy(&mut filled.take(LOOKED_AT_MAX), &mut io::sink()).map(|len| assert!(len <= *size))
+            Some(sparse) => {
+                let filled = Filled::new(&mut archive, sparse);
+                io::copy(&mut filled.take(LOOKED_AT_MAX), &mut io::sink()).map(|len| assert!(len <= sparse.size))
             }
             None => io::copy(&mut archive, &mut io::sink()).map(|len| assert!(len <= bytes.len() as u64)),
         };

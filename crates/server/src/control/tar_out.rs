@@ -5,6 +5,7 @@
 use super::commands::failed;
 use super::copy::{Copying, DEPTH_MAX, STEP_MAX, io, is_written, mode_of, note_stripped};
 use super::pieces::{Piece, Pieces};
+use super::tar_reader::Segment;
 use crate::served::Served;
 use bytes::Bytes;
 use std::collections::HashMap;
@@ -145,7 +146,7 @@ impl Export<'_> {
             };
             let len = piece.len();
             if piece.is_hole() {
-                plan.holes.push((offset, len));
+                plan.holes.push(Segment { offset, len });
             } else {
                 plan.len += len;
                 plan.kept.push(piece);
@@ -225,25 +226,24 @@ impl Part<'_> {
 struct Plan {
     kept: Vec<Piece>,
     len: u64,
-    /// Offset and length.
-    holes: Vec<(u64, u64)>,
+    holes: Vec<Segment>,
 }
 
 /// The map before the data of a sparse file: how many segments, then offset and length of each, in decimal, one a line,
 /// filled up to whole blocks.
-fn sparse_map(holes: &[(u64, u64)], size: u64) -> Vec<u8> {
-    let mut segments: Vec<(u64, u64)> = Vec::new();
+fn sparse_map(holes: &[Segment], size: u64) -> Vec<u8> {
+    let mut segments = Vec::new();
     let mut at = 0;
-    for (offset, len) in holes {
-        if *offset > at {
-            segments.push((at, offset - at));
+    for hole in holes {
+        if hole.offset > at {
+            segments.push(Segment { offset: at, len: hole.offset - at });
         }
-        at = offset + len;
+        at = hole.end();
     }
     // Readers learn the length of a file that ends with a hole from an empty segment there.
-    segments.push((at, size - at));
+    segments.push(Segment { offset: at, len: size - at });
     let mut map = format!("{}\n", segments.len());
-    for (offset, len) in segments {
+    for Segment { offset, len } in segments {
         map.push_str(&format!("{offset}\n{len}\n"));
     }
     let mut map = map.into_bytes();
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn maps_and_times_are_as_other_programs_write_them() {
-        let map = sparse_map(&[(0, 10), (15, 5)], 20);
+        let map = sparse_map(&[Segment { offset: 0, len: 10 }, Segment { offset: 15, len: 5 }], 20);
         assert_eq!(map.len(), 512);
         assert!(map.starts_with(b"2\n10\n5\n20\n0\n\0"));
         assert_eq!(seconds(WallTime::from_nanos(-1_500_000_000)), "-1.500000000");

@@ -22,8 +22,28 @@ pub(super) struct Found {
     pub(super) link: Vec<u8>,
     /// What `pax` headers say.
     pub(super) extensions: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// Segments, offset and length, and the whole length; `None` for files without holes.
-    pub(super) sparse: Option<(Vec<(u64, u64)>, u64)>,
+    /// `None` for files without holes.
+    pub(super) sparse: Option<Sparse>,
+}
+
+/// Bytes of a file that stand together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Segment {
+    pub(super) offset: u64,
+    pub(super) len: u64,
+}
+
+impl Segment {
+    pub(super) const fn end(&self) -> u64 {
+        self.offset + self.len
+    }
+}
+
+/// Which bytes of a file are in the archive: between them are holes.
+pub(super) struct Sparse {
+    pub(super) segments: Vec<Segment>,
+    /// Of the whole file.
+    pub(super) size: u64,
 }
 
 impl Found {
@@ -105,7 +125,7 @@ impl<R: Read> TarReader<R> {
                 .and_then(number)
                 .ok_or_else(|| damaged("no length of a sparse file"))?;
             found.path = found.extension("GNU.sparse.name").map_or(found.path.clone(), <[u8]>::to_vec);
-            found.sparse = Some((self.sparse_map(size)?, size));
+            found.sparse = Some(self.sparse_map(size)?);
         } else if version != (None, None) || found.extension("GNU.sparse.map").is_some() {
             let why = "a sparse file in a format before 1.0: make the archive with `tar --sparse-version=1.0`";
             return Err(io::Error::new(io::ErrorKind::Unsupported, why));
@@ -164,37 +184,37 @@ impl<R: Read> TarReader<R> {
     }
 
     /// GNU's old format: four segments in the header, more in blocks that follow it.
-    fn old_sparse(&mut self, header: &Header) -> io::Result<(Vec<(u64, u64)>, u64)> {
+    fn old_sparse(&mut self, header: &Header) -> io::Result<Sparse> {
         let gnu = header.as_gnu().ok_or_else(|| damaged("a sparse file without GNU's header"))?;
         let size = gnu.real_size()?;
         let mut segments = Segments::new(size);
         for segment in gnu.sparse.iter().filter(|segment| !segment.is_empty()) {
-            segments.add(segment.offset()?, segment.length()?)?;
+            segments.add(Segment { offset: segment.offset()?, len: segment.length()? })?;
         }
         let mut more = gnu.is_extended();
         while more {
             let mut block = GnuExtSparseHeader::new();
             self.source.read_exact(block.as_mut_bytes()).map_err(|_| cut())?;
             for segment in block.sparse().iter().filter(|segment| !segment.is_empty()) {
-                segments.add(segment.offset()?, segment.length()?)?;
+                segments.add(Segment { offset: segment.offset()?, len: segment.length()? })?;
             }
             more = block.is_extended();
         }
-        Ok((segments.list, size))
+        Ok(Sparse { segments: segments.list, size })
     }
 
     /// Format 1.0: the map stands before the bytes, in decimal numbers, one on a line, filled up to whole blocks.
-    fn sparse_map(&mut self, size: u64) -> io::Result<Vec<(u64, u64)>> {
+    fn sparse_map(&mut self, size: u64) -> io::Result<Sparse> {
         let before = self.left;
         let mut segments = Segments::new(size);
         for _ in 0..self.line()? {
             let offset = self.line()?;
-            segments.add(offset, self.line()?)?;
+            segments.add(Segment { offset, len: self.line()? })?;
         }
         while !(before - self.left).is_multiple_of(BLOCK) {
             self.read_exact(&mut [0])?;
         }
-        Ok(segments.list)
+        Ok(Sparse { segments: segments.list, size })
     }
 
     fn line(&mut self) -> io::Result<u64> {
@@ -233,28 +253,28 @@ impl<R: Read> Read for TarReader<R> {
 /// The bytes of a sparse file, holes filled in.
 pub(super) struct Filled<'a, R> {
     source: &'a mut R,
-    segments: std::slice::Iter<'a, (u64, u64)>,
-    segment: Option<&'a (u64, u64)>,
+    segments: std::slice::Iter<'a, Segment>,
+    segment: Option<&'a Segment>,
     at: u64,
     size: u64,
 }
 
 impl<'a, R: Read> Filled<'a, R> {
-    pub(super) fn new(source: &'a mut R, segments: &'a [(u64, u64)], size: u64) -> Self {
-        let mut segments = segments.iter();
+    pub(super) fn new(source: &'a mut R, sparse: &'a Sparse) -> Self {
+        let mut segments = sparse.segments.iter();
         let segment = segments.next();
-        Self { source, segments, segment, at: 0, size }
+        Self { source, segments, segment, at: 0, size: sparse.size }
     }
 }
 
 impl<R: Read> Read for Filled<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        while self.segment.is_some_and(|(offset, len)| self.at >= offset + len) {
+        while self.segment.is_some_and(|segment| self.at >= segment.end()) {
             self.segment = self.segments.next();
         }
         let until = match self.segment {
-            Some((offset, len)) if self.at >= *offset => {
-                let room = usize::try_from(offset + len - self.at).unwrap_or(usize::MAX).min(buffer.len());
+            Some(segment) if self.at >= segment.offset => {
+                let room = usize::try_from(segment.end() - self.at).unwrap_or(usize::MAX).min(buffer.len());
                 let read = self.source.read(&mut buffer[..room])?;
                 if read == 0 && room > 0 {
                     return Err(bad_map());
@@ -262,7 +282,7 @@ impl<R: Read> Read for Filled<'_, R> {
                 self.at += read as u64;
                 return Ok(read);
             }
-            Some((offset, _)) => *offset,
+            Some(segment) => segment.offset,
             None => self.size,
         };
         let len = usize::try_from(until - self.at).unwrap_or(usize::MAX).min(buffer.len());
@@ -274,7 +294,7 @@ impl<R: Read> Read for Filled<'_, R> {
 
 /// Segments in order, within the file.
 struct Segments {
-    list: Vec<(u64, u64)>,
+    list: Vec<Segment>,
     end: u64,
     size: u64,
 }
@@ -284,13 +304,14 @@ impl Segments {
         Self { list: Vec::new(), end: 0, size }
     }
 
-    fn add(&mut self, offset: u64, len: u64) -> io::Result<()> {
+    fn add(&mut self, segment: Segment) -> io::Result<()> {
+        let Segment { offset, len } = segment;
         let end = offset.checked_add(len).filter(|end| offset >= self.end && *end <= self.size);
         self.end = end.ok_or_else(bad_map)?;
         if self.list.len() as u64 >= SEGMENTS_MAX {
             return Err(bad_map());
         }
-        self.list.push((offset, len));
+        self.list.push(segment);
         Ok(())
     }
 }
@@ -356,9 +377,9 @@ mod tests {
         bytes.extend(data);
         let mut reader = TarReader::new(bytes.as_slice());
         reader.begin(bytes.len() as u64)?;
-        let segments = reader.sparse_map(size)?;
+        let sparse = reader.sparse_map(size)?;
         let mut whole = Vec::new();
-        Filled::new(&mut reader, &segments, size).read_to_end(&mut whole)?;
+        Filled::new(&mut reader, &sparse).read_to_end(&mut whole)?;
         Ok(whole)
     }
 

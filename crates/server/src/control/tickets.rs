@@ -54,7 +54,7 @@ pub(super) fn issue(
     let ticket = Ticket::new(parts).map_err(|error| failed("make ticket", error))?;
     let mut tickets = served.tickets.lock().unwrap_or_else(PoisonError::into_inner);
     let tickets = tickets.as_mut().ok_or_else(|| failed("make ticket", "this server is not the home"))?;
-    tickets.issue(&secret, (child, limits), expiry_unix_s, now).map_err(|error| failed("store ticket", error))?;
+    tickets.issue(&secret, (child, limits), now..expiry_unix_s).map_err(|error| failed("store ticket", error))?;
     Ok(TicketReport {
         ticket: ticket.to_text().to_string(),
         volume: served.name().to_owned(),
