@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use wayfs_control::Account;
 
 /// Directories of this user: the system's for root, those of the XDG variables for everyone else.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,21 +18,18 @@ pub(crate) struct Dirs {
 impl Dirs {
     /// Of the user who runs this.
     pub(crate) fn of_this_user() -> Self {
-        Self::from_environment(
-            |name| std::env::var_os(name).filter(|v| !v.is_empty()),
-            rustix::process::geteuid().is_root(),
-        )
+        Self::from_environment(|name| std::env::var_os(name).filter(|v| !v.is_empty()), Account::of_this_process())
     }
 
-    fn from_environment(variable: impl Fn(&str) -> Option<OsString>, is_root: bool) -> Self {
+    fn from_environment(variable: impl Fn(&str) -> Option<OsString>, account: Account) -> Self {
         let home = variable("HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from);
         let system = PathBuf::from("/etc/wayfs");
         let own_config = variable("XDG_CONFIG_HOME").map_or_else(|| home.join(".config"), PathBuf::from).join("wayfs");
         // Variables that were set on purpose count for root, too: tests and containers do that.
-        let state = match (variable("XDG_STATE_HOME"), is_root) {
+        let state = match (variable("XDG_STATE_HOME"), account) {
             (Some(dir), _) => PathBuf::from(dir).join("wayfs"),
-            (None, true) => PathBuf::from("/var/lib/wayfs"),
-            (None, false) => home.join(".local/state/wayfs"),
+            (None, Account::Root) => PathBuf::from("/var/lib/wayfs"),
+            (None, Account::User) => home.join(".local/state/wayfs"),
         };
         Self { config: vec![system, own_config], logs: state.join("log"), state }
     }
@@ -55,9 +53,9 @@ mod tests {
     #[test]
     fn root_and_users_have_their_places() {
         let none = |_: &str| None;
-        assert_eq!(Dirs::from_environment(none, true).server_data(), PathBuf::from("/var/lib/wayfs/server"));
+        assert_eq!(Dirs::from_environment(none, Account::Root).server_data(), PathBuf::from("/var/lib/wayfs/server"));
         let home = |name: &str| (name == "HOME").then(|| OsString::from("/home/ann"));
-        let dirs = Dirs::from_environment(home, false);
+        let dirs = Dirs::from_environment(home, Account::User);
         assert_eq!(dirs.mounts(), PathBuf::from("/home/ann/.local/state/wayfs/mounts"));
         assert_eq!(dirs.config, [PathBuf::from("/etc/wayfs"), PathBuf::from("/home/ann/.config/wayfs")]);
     }

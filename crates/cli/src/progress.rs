@@ -1,6 +1,8 @@
 //! Progress bars with rate and remaining time, on standard error if that is a terminal.
 
+use crate::args::Output;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::IsTerminal;
 use std::time::Duration;
 use wayfs_control::{Progress, Reply, Watch};
 
@@ -18,9 +20,12 @@ enum Counts {
 }
 
 impl Bar {
-    /// A bar, or none if nobody would see it. (indicatif draws only on a terminal.)
-    pub(crate) fn new(visible: bool) -> Self {
-        let target = if visible { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+    /// A bar beside this output; none if nobody would see it. (indicatif draws only on a terminal.)
+    pub(crate) fn beside(output: Output) -> Self {
+        let target = match output {
+            Output::Text if std::io::stderr().is_terminal() => ProgressDrawTarget::stderr(),
+            Output::Text | Output::Json => ProgressDrawTarget::hidden(),
+        };
         Self { bar: ProgressBar::with_draw_target(None, target), counts: None }
     }
 

@@ -42,7 +42,7 @@ pub use client::{CallError, ControlClient, Watch};
 pub use command::Command;
 pub use handler::{CommandHandler, Gone, Sink, for_owner_only};
 pub use peer::Peer;
-pub use registry::{DaemonKind, EndNote, Found, Registered, Registration, Registry, RegistryError};
+pub use registry::{Account, DaemonKind, EndNote, Found, Registered, Registration, Registry, RegistryError};
 pub use reply::{ControlError, Done, ErrorKind, Event, EventKind, Progress, Reply};
 pub use server::{CONNECTIONS_MAX, CONNECTIONS_OF_USER_MAX, ControlServer, StartError};
 pub use wayfs_types::request::Level;

@@ -124,16 +124,34 @@ pub struct Registry {
     directories: Vec<PathBuf>,
 }
 
+/// Who runs a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Account {
+    /// The superuser, whose files are where the system has its own.
+    Root,
+    /// Anybody else.
+    User,
+}
+
+impl Account {
+    /// Of this process.
+    pub fn of_this_process() -> Self {
+        if rustix::process::geteuid().is_root() { Self::Root } else { Self::User }
+    }
+}
+
 impl Registry {
     /// The machine's: `$XDG_RUNTIME_DIR/wayfs`, else `/run/wayfs-root` for root, else `$XDG_STATE_HOME/wayfs/run`
     /// (`~/.local/state/wayfs/run`). That of root and `/run/wayfs`, which is the packaged server's, are read by everyone.
     /// `$WAYFS_RUNTIME_DIR` replaces them all.
     pub fn of_this_machine() -> Self {
-        let root = rustix::process::geteuid().is_root();
-        Self::from_environment(|name| std::env::var_os(name).filter(|value| !value.is_empty()), root)
+        Self::from_environment(
+            |name| std::env::var_os(name).filter(|value| !value.is_empty()),
+            Account::of_this_process(),
+        )
     }
 
-    fn from_environment(variable: impl Fn(&str) -> Option<OsString>, is_root: bool) -> Self {
+    fn from_environment(variable: impl Fn(&str) -> Option<OsString>, account: Account) -> Self {
         if let Some(only) = variable("WAYFS_RUNTIME_DIR") {
             return Self::at(PathBuf::from(only));
         }
@@ -145,7 +163,7 @@ impl Registry {
         };
         let own = match variable("XDG_RUNTIME_DIR") {
             Some(dir) => Some(PathBuf::from(dir).join("wayfs")),
-            None if is_root => None,
+            None if account == Account::Root => None,
             None => home(),
         };
         Self { directories: own.into_iter().chain(system).collect() }

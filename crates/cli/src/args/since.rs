@@ -37,7 +37,7 @@ fn moment(text: &str) -> Option<i64> {
     if !is_date || hour > 23 || minute > 59 || second > 60 {
         return None;
     }
-    let seconds = days_since_1970(year, month, day) * 86_400 + hour * 3_600 + minute * 60 + second;
+    let seconds = days_since_1970(Date { year, month, day }) * 86_400 + hour * 3_600 + minute * 60 + second;
     Some(seconds * 1_000)
 }
 
@@ -46,8 +46,17 @@ fn numbers(text: &str, between: char) -> Option<[i64; 3]> {
     parts?.try_into().ok()
 }
 
-/// Of the Gregorian calendar; the year begins in March, so that the leap day is its last.
-fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
+/// Of the Gregorian calendar.
+struct Date {
+    year: i64,
+    /// From 1.
+    month: i64,
+    /// From 1.
+    day: i64,
+}
+
+/// The year begins in March, so that the leap day is its last.
+fn days_since_1970(Date { year, month, day }: Date) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let month_from_march = (month + 9) % 12;
     year * 365 + year / 4 - year / 100 + year / 400 + (month_from_march * 153 + 2) / 5 + day - 1 - 719_468

@@ -28,7 +28,7 @@ pub(super) fn backup(context: &Context, args: BackupArgs) -> Result<(), Failure>
 }
 
 pub(super) fn restore(context: &Context, args: &RestoreArgs) -> Result<(), Failure> {
-    let mut bar = Bar::new(context.global.output() == Output::Text && io::stderr().is_terminal());
+    let mut bar = Bar::beside(context.global.output());
     let mut tell = |done_bytes| {
         let what = "contents".to_owned();
         bar.show(&Progress { what, done_bytes, total_bytes: 0, done_items: done_bytes, total_items: 0 });

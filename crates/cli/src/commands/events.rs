@@ -1,7 +1,7 @@
 //! `wayfs events`: JSON lines until interrupted or the daemon ends.
 
 use super::{Context, to_json, write_out};
-use crate::args::EventsArgs;
+use crate::args::{EventsArgs, Output};
 use crate::failure::Failure;
 use crate::show;
 use std::io::Write;
@@ -13,10 +13,11 @@ pub(crate) fn run(context: &Context, args: &EventsArgs) -> Result<(), Failure> {
         None => (context.connect(None)?, None),
     };
     let wanted = EventsWanted { since_unix_ms: args.since, below, kept_only: args.kept_only };
+    let output = if args.text { Output::Text } else { Output::Json };
     let mut reader_left = false;
     let ended = client.call(&Command::Events(wanted), &mut |reply| {
         let Reply::Event(event) = reply else { return Watch::GoOn };
-        match print(event, args.text) {
+        match print(event, output) {
             Ok(()) => Watch::GoOn,
             Err(_) => {
                 reader_left = true;
@@ -31,8 +32,11 @@ pub(crate) fn run(context: &Context, args: &EventsArgs) -> Result<(), Failure> {
     }
 }
 
-fn print(event: &Event, as_text: bool) -> std::io::Result<()> {
-    let line = if as_text { show::event(event) } else { to_json(event).map(|v| v.to_string()).unwrap_or_default() };
+fn print(event: &Event, output: Output) -> std::io::Result<()> {
+    let line = match output {
+        Output::Text => show::event(event),
+        Output::Json => to_json(event).map(|v| v.to_string()).unwrap_or_default(),
+    };
     let mut stdout = std::io::stdout().lock();
     writeln!(stdout, "{line}").and_then(|()| stdout.flush())
 }

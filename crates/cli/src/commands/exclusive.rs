@@ -25,6 +25,15 @@ struct Done {
     directories: u64,
 }
 
+/// How a directory is changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// The home decides at once.
+    Exclusive,
+    /// As usual: conflicts are found afterwards.
+    Shared,
+}
+
 pub(crate) fn run(context: &Context, args: &ExclusiveArgs) -> Result<(), Failure> {
     let directory = args.directory.as_path();
     if rustix::fs::getxattr(directory, OF_MOUNTS, &mut [0_u8; 64]).is_err() {
@@ -32,7 +41,7 @@ pub(crate) fn run(context: &Context, args: &ExclusiveArgs) -> Result<(), Failure
         return Err(Failure::new(Exit::NotFound, format_args!("{} is in no mount", clean(directory.display())), next));
     }
     let mut directories = 0;
-    set_all(directory, !args.off, &mut directories)?;
+    set_all(directory, if args.off { Mode::Shared } else { Mode::Exclusive }, &mut directories)?;
     let done = Done { directory: directory.to_owned(), exclusive: !args.off, directories };
     match context.global.output() {
         Output::Json => write_out(&format!("{}\n", to_json(&done)?)),
@@ -46,10 +55,10 @@ pub(crate) fn run(context: &Context, args: &ExclusiveArgs) -> Result<(), Failure
 }
 
 /// From the top down, so that what others make meanwhile has it from the directory above.
-fn set_all(top: &Path, is_on: bool, count: &mut u64) -> Result<(), Failure> {
+fn set_all(top: &Path, mode: Mode, count: &mut u64) -> Result<(), Failure> {
     let mut left = vec![top.to_owned()];
     while let Some(directory) = left.pop() {
-        set(&directory, is_on)?;
+        set(&directory, mode)?;
         *count += 1;
         let reading = |error: &std::io::Error| Failure::io(format_args!("read {}", clean(directory.display())), error);
         for entry in std::fs::read_dir(&directory).map_err(|e| reading(&e))? {
@@ -62,10 +71,10 @@ fn set_all(top: &Path, is_on: bool, count: &mut u64) -> Result<(), Failure> {
     Ok(())
 }
 
-fn set(directory: &Path, is_on: bool) -> Result<(), Failure> {
-    let outcome = match is_on {
-        true => rustix::fs::setxattr(directory, ATTRIBUTE, b"1", XattrFlags::empty()),
-        false => match rustix::fs::removexattr(directory, ATTRIBUTE) {
+fn set(directory: &Path, mode: Mode) -> Result<(), Failure> {
+    let outcome = match mode {
+        Mode::Exclusive => rustix::fs::setxattr(directory, ATTRIBUTE, b"1", XattrFlags::empty()),
+        Mode::Shared => match rustix::fs::removexattr(directory, ATTRIBUTE) {
             Err(Errno::NODATA) => Ok(()),
             outcome => outcome,
         },

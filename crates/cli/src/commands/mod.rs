@@ -36,7 +36,7 @@ use crate::failure::{Exit, Failure};
 use crate::locate::{self, Wanted};
 use crate::progress::Bar;
 use crate::show;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use wayfs_control::{Command, ControlClient, DaemonKind, Done, Registry};
@@ -138,7 +138,7 @@ impl Context {
         descriptor: Option<OwnedFd>,
         command: &Command,
     ) -> Result<Done, Failure> {
-        let mut bar = Bar::new(self.global.output() == Output::Text && std::io::stderr().is_terminal());
+        let mut bar = Bar::beside(self.global.output());
         Ok(client.call_with(descriptor, command, &mut |reply| bar.watch(reply))?)
     }
 

@@ -18,7 +18,7 @@ pub(crate) fn run(context: &Context) -> Result<(), Failure> {
         Output::Json => write_out(&format!("{}\n", to_json(&reports)?))?,
         // A daemon that runs and does not answer is no reason to say that none runs.
         Output::Text if reports.is_empty() && !silent.is_empty() => {}
-        Output::Text => write_out(&show::statuses(&reports, show::now_unix_ms()))?,
+        Output::Text => write_out(&show::statuses(&reports, show::Now::by_clock()))?,
     }
     // One daemon that hangs does not hide the others, and is not passed over in silence.
     silent.into_iter().next().map_or(Ok(()), Err)

@@ -196,7 +196,7 @@ fn left_behind(daemon: &Registration) -> Result<bool, Failure> {
 /// No daemon of ours serves this: if it is a mount of ours, its daemon died.
 fn clean_up(context: &Context, args: &UmountArgs) -> Result<(), Failure> {
     context.registry.forget_ended(&real_path(&args.dir)?);
-    take_away(&args.dir, args.force)?;
+    take_away(&args.dir, if args.force { IfServed::Unmount } else { IfServed::Refuse })?;
     if args.flush {
         let text = "the daemon of this mount had died, so nobody knows whether everything is safe";
         return Err(Failure::new(
@@ -208,19 +208,26 @@ fn clean_up(context: &Context, args: &UmountArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-fn take_away(dir: &Path, force: bool) -> Result<(), Failure> {
+/// What becomes of a mount whose daemon runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum IfServed {
+    Refuse,
+    Unmount,
+}
+
+fn take_away(dir: &Path, if_served: IfServed) -> Result<(), Failure> {
     let dir = real_path(dir)?;
-    match (liveness(&dir)?, force) {
+    match (liveness(&dir)?, if_served) {
         (None, _) => {
             let text = format!("{} is no mount of wayfs", dir.display());
             Err(Failure::new(Exit::NotFound, text, "`wayfs status` lists the mounts that run."))
         }
-        (Some(Liveness::Dead), _) | (Some(_), true) => unmount_lazily(&dir),
-        (Some(Liveness::Alive), false) => {
+        (Some(Liveness::Dead), _) | (Some(_), IfServed::Unmount) => unmount_lazily(&dir),
+        (Some(Liveness::Alive), IfServed::Refuse) => {
             let text = format!("a daemon that is not yours, or not registered, serves {}", dir.display());
             Err(Failure::new(Exit::Refused, text, "Unmount it as its owner, or with --force."))
         }
-        (Some(Liveness::Silent), false) => {
+        (Some(Liveness::Silent), IfServed::Refuse) => {
             let text = format!("the mount at {} does not answer, but its daemon still runs", dir.display());
             Err(Failure::new(Exit::Failed, text, "Make a bundle with `wayfs debug`, then unmount it with --force."))
         }
@@ -353,7 +360,7 @@ rubbish
     #[test]
     fn a_directory_that_is_no_mount_is_refused() {
         let directory = tempfile::tempdir().unwrap();
-        assert_eq!(take_away(directory.path(), true).unwrap_err().exit, Exit::NotFound);
+        assert_eq!(take_away(directory.path(), IfServed::Unmount).unwrap_err().exit, Exit::NotFound);
     }
 
     #[test]

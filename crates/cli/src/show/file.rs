@@ -1,7 +1,7 @@
 //! Single files, the queue, pins, waits.
 
 use super::ledger::amount;
-use super::quantity::{bytes, count, date, date_and_age, duration};
+use super::quantity::{Now, bytes, count, date, date_and_age, duration};
 use super::table::{clean, table};
 use std::fmt::Write;
 use std::path::Path;
@@ -36,7 +36,7 @@ pub(crate) fn path_text(path: &Path) -> String {
 }
 
 /// All about one file.
-pub(crate) fn info(report: &FileInfo, now_unix_ms: i64) -> String {
+pub(crate) fn info(report: &FileInfo, now: Now) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: &str| {
         if !value.is_empty() {
@@ -52,7 +52,7 @@ pub(crate) fn info(report: &FileInfo, now_unix_ms: i64) -> String {
     line("version", &format!("{}{writer}", report.version));
     line("state", level(report.state));
     let at = report.safe_at.as_ref().map(|at| format!("at {}, ", clean(at))).unwrap_or_default();
-    let since = |time: Option<i64>| time.map(|ms| format!("since {}", date_and_age(ms, now_unix_ms)));
+    let since = |time: Option<i64>| time.map(|ms| format!("since {}", date_and_age(ms, now)));
     line("safe", &known(report.safe, &at, since(report.safe_unix_ms)));
     line("visible", &known(report.visible, "", since(report.visible_unix_ms)));
     line("stable", &known(report.stable, "", since(report.stable_unix_ms)));
@@ -110,7 +110,8 @@ fn waiting(report: &QueueReport) -> String {
             format!("Not at the home yet: {waits}{why}.\n")
         };
     }
-    let rows: Vec<Vec<String>> = report.items.iter().map(|item| queue_row(item, shared.is_none())).collect();
+    let rows: Vec<Vec<String>> =
+        report.items.iter().map(|item| queue_row(item, if shared.is_some() { "" } else { &item.reason })).collect();
     let mut text = table(&["AGE", "STATE", "WHAT", "SENT", "PATH"], &rows);
     let shown = report.items.len() as u64;
     let more = if shown < report.items_total { format!(" ({shown} shown)") } else { String::new() };
@@ -133,7 +134,7 @@ fn shared_reason(items: &[QueueItem]) -> Option<&str> {
     is_shared.then_some(first.reason.as_str()).filter(|reason| !reason.is_empty())
 }
 
-fn queue_row(item: &QueueItem, tells_reason: bool) -> Vec<String> {
+fn queue_row(item: &QueueItem, reason: &str) -> Vec<String> {
     let state = if item.stuck { "stuck".to_owned() } else { level(item.state).to_owned() };
     let sent = if item.size_bytes == 0 {
         "-".to_owned()
@@ -141,8 +142,7 @@ fn queue_row(item: &QueueItem, tells_reason: bool) -> Vec<String> {
         format!("{} of {}", bytes(item.sent_bytes), bytes(item.size_bytes))
     };
     let path = item.path.as_deref().map_or_else(|| "(removed since)".to_owned(), path_text);
-    let is_told = tells_reason && !item.reason.is_empty();
-    let reason = if is_told { format!("  ({})", clean(&item.reason)) } else { String::new() };
+    let reason = if reason.is_empty() { String::new() } else { format!("  ({})", clean(reason)) };
     vec![duration(item.age_ms), state, item.operation.clone(), sent, format!("{path}{reason}")]
 }
 
@@ -274,7 +274,7 @@ Why: no station
             exclusive: false,
             conflicts: vec![],
         };
-        let text = info(&report, 3_000);
+        let text = info(&report, Now(3_000));
         assert!(text.contains("safe        at office, since 1970-01-01 00:00:00 UTC (3.0 s ago)\n"), "{text}");
         assert!(text.contains("stable      unknown here\n"), "{text}");
         assert!(text.contains("visible     not yet\n") && text.contains("held by     here, parent\n"), "{text}");

@@ -16,7 +16,7 @@ pub(crate) use conflicts::{conflict, conflicts, resolved};
 pub(crate) use doctor::doctor;
 pub(crate) use file::{info, pins, queue, refreshed, sync, umount};
 pub(crate) use link::link;
-pub(crate) use quantity::{count, date, now_unix_ms};
+pub(crate) use quantity::{Now, count, date, now_unix_ms};
 pub(crate) use repair::repairs;
 pub(crate) use scrub::scrubbed;
 pub(crate) use servers::{
@@ -30,7 +30,7 @@ use wayfs_control::Done;
 
 /// Any result as text.
 pub(crate) fn done(done: &Done) -> String {
-    let now = now_unix_ms();
+    let now = Now::by_clock();
     match done {
         Done::Nothing => String::new(),
         Done::Status(report) => status::statuses(std::slice::from_ref(report), now),

@@ -70,14 +70,24 @@ pub(crate) fn date(unix_ms: i64) -> String {
     }
 }
 
+/// This moment, in milliseconds since 1970, as ages are counted from it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Now(pub(crate) i64);
+
+impl Now {
+    pub(crate) fn by_clock() -> Self {
+        Self(now_unix_ms())
+    }
+}
+
 /// `2026-11-22 10:31:05 UTC (3 min ago)`.
-pub(crate) fn date_and_age(unix_ms: i64, now_unix_ms: i64) -> String {
-    format!("{} ({})", date(unix_ms), age(unix_ms, now_unix_ms))
+pub(crate) fn date_and_age(unix_ms: i64, now: Now) -> String {
+    format!("{} ({})", date(unix_ms), age(unix_ms, now))
 }
 
 /// `3 min ago`; a time to come (clocks lie) is `just now` up to a minute, else `by a clock that is ahead`.
-pub(crate) fn age(unix_ms: i64, now_unix_ms: i64) -> String {
-    match now_unix_ms.saturating_sub(unix_ms) {
+pub(crate) fn age(unix_ms: i64, Now(now): Now) -> String {
+    match now.saturating_sub(unix_ms) {
         past @ 0.. => format!("{} ago", duration(past.unsigned_abs())),
         -60_000..0 => "just now".to_owned(),
         _ => "by a clock that is ahead".to_owned(),
@@ -122,15 +132,15 @@ mod tests {
     #[test]
     fn dates_and_ages() {
         assert_eq!(date(951_827_696_000), "2000-02-29 12:34:56 UTC");
-        assert_eq!(age(0, 180_000), "3 min ago");
-        assert_eq!(age(5_000, 0), "just now");
-        assert_eq!(age(500_000, 0), "by a clock that is ahead");
+        assert_eq!(age(0, Now(180_000)), "3 min ago");
+        assert_eq!(age(5_000, Now(0)), "just now");
+        assert_eq!(age(500_000, Now(0)), "by a clock that is ahead");
     }
 
     proptest! {
         #[test]
         fn any_number_has_words(number in any::<u64>(), time in any::<i64>(), ms in any::<f64>()) {
-            let _ = (bytes(number), bit_rate(number), duration(number), date(time), age(time, 0), milliseconds(ms));
+            let _ = (bytes(number), bit_rate(number), duration(number), date(time), age(time, Now(0)), milliseconds(ms));
         }
     }
 }

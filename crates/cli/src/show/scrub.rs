@@ -1,6 +1,6 @@
 //! What reading everything found, in words.
 
-use super::quantity::{age, bytes, count, duration};
+use super::quantity::{Now, age, bytes, count, duration};
 use super::table::clean;
 use std::fmt::Write;
 use wayfs_control::report::{ScrubFound, ScrubReport, ScrubStatus};
@@ -22,11 +22,10 @@ pub(crate) fn scrubbed(report: &ScrubReport) -> String {
 }
 
 /// The line of the one screen; empty before anything was read.
-pub(super) fn line(status: &ScrubStatus, now_unix_ms: i64) -> String {
-    let whole =
-        status.ended_unix_ms.map(|at| format!("all read {}: {}", age(at, now_unix_ms), words(&status.found_before)));
+pub(super) fn line(status: &ScrubStatus, now: Now) -> String {
+    let whole = status.ended_unix_ms.map(|at| format!("all read {}: {}", age(at, now), words(&status.found_before)));
     let under_way = status.began_unix_ms.filter(|_| status.found.chunks > 0).map(|at| {
-        let (read, since) = (bytes(status.found.bytes), age(at, now_unix_ms));
+        let (read, since) = (bytes(status.found.bytes), age(at, now));
         format!("{read} read since a pass began {since}: {}", words(&status.found))
     });
     whole.into_iter().chain(under_way).collect::<Vec<_>>().join("; ")
@@ -69,14 +68,14 @@ mail (home): 9 chunks (0 B) read in 1.0 s, nothing damaged
 
     #[test]
     fn the_screen_has_the_last_whole_pass_and_the_one_under_way() {
-        assert_eq!(line(&ScrubStatus::default(), 0), "");
+        assert_eq!(line(&ScrubStatus::default(), Now(0)), "");
         let status = ScrubStatus {
             ended_unix_ms: Some(0),
             found_before: ScrubFound::default(),
             began_unix_ms: Some(60_000),
             found: FOUND,
         };
-        let text = line(&status, 120_000);
+        let text = line(&status, Now(120_000));
         assert!(
             text.starts_with("all read ") && text.contains("nothing damaged; 2.0 KiB read since a pass began"),
             "{text}"

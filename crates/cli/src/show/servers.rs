@@ -1,7 +1,7 @@
 //! Stations, volumes, members, copies, events.
 
 use super::file::path_text;
-use super::quantity::{age, bit_rate, bytes, count, date, milliseconds};
+use super::quantity::{Now, age, bit_rate, bytes, count, date, milliseconds};
 use super::table::{clean, table};
 use std::fmt::Write;
 use wayfs_control::report::{
@@ -82,14 +82,14 @@ pub(crate) fn volumes(report: &VolumesReport) -> String {
 }
 
 /// Members of a volume.
-pub(crate) fn members(report: &MembersReport, now_unix_ms: i64) -> String {
+pub(crate) fn members(report: &MembersReport, now: Now) -> String {
     let rows: Vec<Vec<String>> = report
         .members
         .iter()
         .map(|member| {
             let seen = match (member.connected, member.seen_unix_ms) {
                 (true, _) => "connected".to_owned(),
-                (false, Some(at)) => age(at, now_unix_ms),
+                (false, Some(at)) => age(at, now),
                 (false, None) => "-".to_owned(),
             };
             let node = member.node.chars().take(8).collect();
@@ -255,7 +255,7 @@ pub(crate) fn backed_up(report: &BackupReport) -> String {
         bytes(report.chunk_bytes),
         bytes(report.written_bytes)
     );
-    text.push_str(&not_in_backup(report.damaged_chunks, report.versions_missing));
+    text.push_str(&not_in_backup(NotInBackup { chunks: report.damaged_chunks, versions: report.versions_missing }));
     text
 }
 
@@ -267,21 +267,29 @@ pub(crate) fn restored(report: &RestoreReport) -> String {
         date(report.made_unix_ms),
         bytes(report.chunk_bytes)
     );
-    text.push_str(&not_in_backup(report.damaged_chunks, report.versions_missing));
+    text.push_str(&not_in_backup(NotInBackup { chunks: report.damaged_chunks, versions: report.versions_missing }));
     text.push_str(
         "Start the server on it with `wayfs serve --data DIR`, and issue new tickets: old ones are not in a backup.\n",
     );
     text
 }
 
-fn not_in_backup(damaged_chunks: u64, versions_missing: u64) -> String {
+/// How much of a volume is not in its backup.
+struct NotInBackup {
+    /// Damaged ones.
+    chunks: u64,
+    /// Those of which the home had no contents.
+    versions: u64,
+}
+
+fn not_in_backup(missing: NotInBackup) -> String {
     let mut text = String::new();
-    if damaged_chunks > 0 {
-        let _ = writeln!(text, "  not in it: {}, damaged", count(damaged_chunks, "chunk"));
+    if missing.chunks > 0 {
+        let _ = writeln!(text, "  not in it: {}, damaged", count(missing.chunks, "chunk"));
     }
-    if versions_missing > 0 {
+    if missing.versions > 0 {
         let held = "of which the home had no contents: stations or clients hold them";
-        let _ = writeln!(text, "  not in it: {} {held}", count(versions_missing, "version"));
+        let _ = writeln!(text, "  not in it: {} {held}", count(missing.versions, "version"));
     }
     text
 }
@@ -364,7 +372,7 @@ mod tests {
         };
         let report = MembersReport { members: vec![member], usage: UsageReport::default() };
         assert!(
-            members(&report, 5000)
+            members(&report, Now(5000))
                 .contains("2       ann@lap  client  5.0 s ago  9        abcdefgh  5 B of 1.0 MiB, 1 file of 9  squash 5:6, no-setid, path a/b")
         );
         assert!(fingerprint(&report).contains("client  ann@lap  abcd efgh ijk"));

@@ -1,20 +1,20 @@
 //! The one screen.
 
-use super::quantity::{age, bytes, duration, milliseconds};
+use super::quantity::{Now, age, bytes, duration, milliseconds};
 use super::table::clean;
 use std::fmt::Write;
 use wayfs_control::report::{StationReport, StatusReport, VolumeStatus};
 
 /// Daemons one after the other.
-pub(crate) fn statuses(reports: &[StatusReport], now_unix_ms: i64) -> String {
+pub(crate) fn statuses(reports: &[StatusReport], now: Now) -> String {
     if reports.is_empty() {
         return "No daemon of yours runs on this machine. Start one with `wayfs mount` or `wayfs serve`.\n".to_owned();
     }
-    let texts: Vec<String> = reports.iter().map(|report| status(report, now_unix_ms)).collect();
+    let texts: Vec<String> = reports.iter().map(|report| status(report, now)).collect();
     texts.join("\n")
 }
 
-fn status(report: &StatusReport, now_unix_ms: i64) -> String {
+fn status(report: &StatusReport, now: Now) -> String {
     let listening = if report.listening.is_empty() {
         String::new()
     } else {
@@ -33,12 +33,12 @@ fn status(report: &StatusReport, now_unix_ms: i64) -> String {
         text.push_str("  no volumes yet: `wayfs volume create NAME`\n");
     }
     for volume in &report.volumes {
-        text.push_str(&volume_status(volume, now_unix_ms));
+        text.push_str(&volume_status(volume, now));
     }
     text
 }
 
-fn volume_status(volume: &VolumeStatus, now_unix_ms: i64) -> String {
+fn volume_status(volume: &VolumeStatus, now: Now) -> String {
     let mut text = String::new();
     let place = volume.mountpoint.as_ref().map(|dir| format!(" at {}", clean(dir.display()))).unwrap_or_default();
     // It may be offline though it was told to be online, since nobody answers.
@@ -58,13 +58,13 @@ fn volume_status(volume: &VolumeStatus, now_unix_ms: i64) -> String {
     for (name, value) in super::ledger::lines(&volume.ledger, volume.role) {
         line(name, value);
     }
-    line("reconciled", volume.reconciled_unix_ms.map(|at| age(at, now_unix_ms)).unwrap_or_default());
+    line("reconciled", volume.reconciled_unix_ms.map(|at| age(at, now)).unwrap_or_default());
     line("lost", lost(volume.versions_lost));
     line("conflicts", conflicts(volume.conflicts_open));
     line("children", if volume.children > 0 { volume.children.to_string() } else { String::new() });
     line("sharing", clean(&volume.sharing));
     line("cache", cache(volume));
-    line("scrub", super::scrub::line(&volume.scrub, now_unix_ms));
+    line("scrub", super::scrub::line(&volume.scrub, now));
     line("why", clean(&volume.cause));
     line("what to do", clean(&volume.next_step));
     let read_only = if volume.read_only { ", read-only" } else { "" };
@@ -162,11 +162,11 @@ mount abcdefgh (pid 7, up 61 s), wayfs 0.1.0
     cache        0 B of 10 GiB
     why          2 files are on their way
 ";
-        assert_eq!(statuses(&[report], 0), expected);
+        assert_eq!(statuses(&[report], Now(0)), expected);
     }
 
     #[test]
     fn nothing_running_says_what_to_do() {
-        assert!(statuses(&[], 0).contains("wayfs mount"));
+        assert!(statuses(&[], Now(0)).contains("wayfs mount"));
     }
 }

@@ -2,9 +2,9 @@
 
 use super::*;
 
-fn of(variables: &[(&str, &str)], is_root: bool) -> Vec<PathBuf> {
+fn of(variables: &[(&str, &str)], account: Account) -> Vec<PathBuf> {
     let find = |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| OsString::from(value));
-    Registry::from_environment(find, is_root).directories
+    Registry::from_environment(find, account).directories
 }
 
 fn daemon(pid: u32, socket: &Path) -> Registration {
@@ -67,10 +67,10 @@ fn of_two_files_that_name_one_socket_the_later_counts_in_whichever_directory() {
 fn runtime_directories_follow_the_environment() {
     let paths = |list: &[&str]| list.iter().map(PathBuf::from).collect::<Vec<_>>();
     let with = |own: &[&str]| paths(&[own, &["/run/wayfs-root", "/run/wayfs"]].concat());
-    assert_eq!(of(&[], true), with(&[]));
-    assert_eq!(of(&[("XDG_RUNTIME_DIR", "/run/user/0")], true), with(&["/run/user/0/wayfs"]));
-    assert_eq!(of(&[("HOME", "/h")], false), with(&["/h/.local/state/wayfs/run"]));
-    assert_eq!(of(&[("WAYFS_RUNTIME_DIR", "/t"), ("HOME", "/h")], false), paths(&["/t"]));
+    assert_eq!(of(&[], Account::Root), with(&[]));
+    assert_eq!(of(&[("XDG_RUNTIME_DIR", "/run/user/0")], Account::Root), with(&["/run/user/0/wayfs"]));
+    assert_eq!(of(&[("HOME", "/h")], Account::User), with(&["/h/.local/state/wayfs/run"]));
+    assert_eq!(of(&[("WAYFS_RUNTIME_DIR", "/t"), ("HOME", "/h")], Account::User), paths(&["/t"]));
 }
 
 fn registration(socket: &Path) -> Registration {

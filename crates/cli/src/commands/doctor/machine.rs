@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use wayfs_control::report::{DoctorFact, Verdict};
 
 /// Kernel with FUSE passthrough for files.
-const PASSTHROUGH_KERNEL: (u32, u32) = (6, 9);
+const PASSTHROUGH_KERNEL: KernelVersion = KernelVersion { major: 6, minor: 9 };
 
 /// Below this share of free space writers are in danger.
 const FREE_PERCENT_MIN: u64 = 5;
@@ -81,10 +81,17 @@ pub(crate) fn passthrough() -> DoctorFact {
     }
 }
 
+/// A version of the kernel; they have an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct KernelVersion {
+    major: u32,
+    minor: u32,
+}
+
 /// `6.18.2-arch1` is 6.18.
-fn kernel_version(release: &str) -> Option<(u32, u32)> {
+fn kernel_version(release: &str) -> Option<KernelVersion> {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit());
-    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+    Some(KernelVersion { major: numbers.next()?.parse().ok()?, minor: numbers.next()?.parse().ok()? })
 }
 
 fn effective_capabilities() -> Option<u64> {
@@ -205,8 +212,8 @@ mod tests {
 
     #[test]
     fn kernel_versions_are_read() {
-        assert_eq!(kernel_version("6.18.2-arch1"), Some((6, 18)));
-        assert_eq!(kernel_version("7.0"), Some((7, 0)));
+        assert_eq!(kernel_version("6.18.2-arch1"), Some(KernelVersion { major: 6, minor: 18 }));
+        assert_eq!(kernel_version("7.0"), Some(KernelVersion { major: 7, minor: 0 }));
         assert_eq!(kernel_version("x"), None);
     }
 

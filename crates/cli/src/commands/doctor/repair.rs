@@ -6,7 +6,7 @@ use crate::config::ServeSettings;
 use crate::failure::{Exit, Failure};
 use crate::progress::Bar;
 use crate::show;
-use std::io::{self, IsTerminal};
+use std::io;
 use std::path::{Path, PathBuf};
 use wayfs_client::repair::{RepairError, is_cache, repair as repair_cache};
 use wayfs_control::Progress;
@@ -44,7 +44,7 @@ fn look_at_own(context: &Context, consent: Consent) -> Result<Vec<RepairReport>,
 }
 
 fn look(context: &Context, place: &Path, consent: Consent) -> Result<RepairReport, Failure> {
-    let mut bar = Bar::new(context.global.output() == Output::Text && io::stderr().is_terminal());
+    let mut bar = Bar::beside(context.global.output());
     let mut tell = |volume: &str, rows: u64| {
         let what = format!("rows of {volume}");
         bar.show(&Progress { what, done_bytes: 0, total_bytes: 0, done_items: rows, total_items: 0 });
