@@ -102,7 +102,7 @@ pub(crate) fn certified(identity: &NodeIdentity) -> Result<Arc<CertifiedKey>, Bi
 /// What a connection has that this side dialled; the state is of its path.
 pub(crate) fn transport(config: &NetConfig, path: &Arc<PathState>) -> Result<quinn::TransportConfig, ConfigError> {
     config.check()?;
-    let shared_window = Gate::shared_window(config.path_capacity, config.requests_max);
+    let shared_window = Gate::shared_window(config);
     let window = |bytes: u64| quinn::VarInt::from_u64(bytes).unwrap_or(quinn::VarInt::MAX);
     let idle = quinn::IdleTimeout::try_from(config.idle_timeout).map_err(|_| ConfigError::IdleTooLong)?;
     let mut transport = quinn::TransportConfig::default();

@@ -65,7 +65,8 @@ impl SendBody {
         let waiting = shared.waits.hold();
         // A stream that is over has no priority, and its body fails at the first write.
         let is_background = stream.priority().is_ok_and(|priority| priority == Priority::Background.of_stream());
-        let under_way = UnderWay::begin(&shared, is_background, len);
+        let priority = if is_background { Priority::Background } else { Priority::Foreground };
+        let under_way = UnderWay::begin(&shared, priority, len);
         shared.bodies.notify_waiters();
         Self {
             stream: Some(stream),
@@ -73,7 +74,7 @@ impl SendBody {
             left: len,
             permit: Some(permit),
             under_way,
-            priority: if is_background { Priority::Background } else { Priority::Foreground },
+            priority,
             len,
             turn_left: 0,
             _waiting: waiting,

@@ -191,7 +191,7 @@ impl Connection {
         let Some(pass) = self.inner.pass.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
         pass.admit();
         let Shared { quic, config, frame_len_max, .. } = &**self.shared();
-        let window = Gate::shared_window(config.path_capacity, config.requests_max);
+        let window = Gate::shared_window(config);
         frame_len_max.store(FRAME_LEN_MAX, Ordering::Release);
         quic.set_receive_window(quinn::VarInt::from_u64(window).unwrap_or(quinn::VarInt::MAX));
         // The control stream, which the peer opened, is one more.

@@ -16,6 +16,7 @@
 //! own and never queue behind large ones. Tiny ones are not charged: as many as there may be
 //! streams fit the share kept for them.
 
+use crate::NetConfig;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -58,10 +59,11 @@ impl Gate {
         Self { stream_window, small: permits(SMALL_BUDGET), large: permits(LARGE_COUNT * stream_window) }
     }
 
-    /// The window that a connection's streams share, for a given window of each stream and
-    /// number of requests open at once.
-    pub(crate) fn shared_window(stream_window: u32, requests_max: u32) -> u64 {
-        (LARGE_COUNT + 1) * u64::from(stream_window) + SMALL_BUDGET + TINY_LEN_MAX * u64::from(requests_max)
+    /// The window that a connection's streams share: each may have the path's capacity for its own, and so many requests are
+    /// open at once.
+    pub(crate) fn shared_window(config: &NetConfig) -> u64 {
+        let (streams, requests) = (u64::from(config.path_capacity), u64::from(config.requests_max));
+        (LARGE_COUNT + 1) * streams + SMALL_BUDGET + TINY_LEN_MAX * requests
     }
 
     /// Waits for room for a header and body of `len` bytes together.
@@ -110,6 +112,7 @@ mod tests {
 
     #[test]
     fn the_shared_window_holds_all_bodies_and_the_control_stream() {
-        assert!(Gate::shared_window(1 << 20, 16) >= (5 << 20) + SMALL_BUDGET + 16 * TINY_LEN_MAX);
+        let config = NetConfig { path_capacity: 1 << 20, requests_max: 16, ..NetConfig::default() };
+        assert!(Gate::shared_window(&config) >= (5 << 20) + SMALL_BUDGET + 16 * TINY_LEN_MAX);
     }
 }

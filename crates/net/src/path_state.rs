@@ -58,6 +58,15 @@ impl PathView {
     }
 }
 
+/// How a connection competes for a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effort {
+    /// As any other.
+    Best,
+    /// It yields to everything else (see `yielding.rs`).
+    LessThanBest,
+}
+
 /// Shared by a connection and the controllers of its paths.
 #[derive(Debug, Default)]
 pub(crate) struct PathState {
@@ -83,9 +92,9 @@ impl PathState {
         self.armed.load(Ordering::Relaxed)
     }
 
-    /// Whether what is under way yields to everything else (see `yielding.rs`).
-    pub(crate) fn set_yielding(&self, yields: bool) {
-        self.yields.store(yields, Ordering::Relaxed);
+    /// How what is under way competes with everything else.
+    pub(crate) fn set_effort(&self, effort: Effort) {
+        self.yields.store(effort == Effort::LessThanBest, Ordering::Relaxed);
     }
 
     pub(crate) fn yields(&self) -> bool {

@@ -183,7 +183,7 @@ pub(crate) async fn send_probes(quic: quinn::Connection, path: Arc<PathState>, w
             if !waits.any() {
                 break;
             }
-            if silence.lasts(quic.stats().udp_rx.datagrams, longest(pause, quic.rtt())) {
+            if silence.lasts(quic.stats().udp_rx.datagrams, pause.max(silence_at(quic.rtt()))) {
                 path.arm();
             }
             if send(&quic, PROBE).is_err() {
@@ -203,7 +203,7 @@ pub(crate) async fn answer_probes(quic: quinn::Connection, path: Arc<PathState>,
             continue;
         }
         last = Some(Instant::now());
-        if silence.lasts(quic.stats().frame_rx.acks, longest(pause, quic.rtt())) {
+        if silence.lasts(quic.stats().frame_rx.acks, pause.max(silence_at(quic.rtt()))) {
             path.arm();
         }
         if send(&quic, ANSWER).is_err() {
@@ -234,8 +234,8 @@ impl Quiet {
 
 /// How long a path may be silent that is alive. A thin line takes longer than a pause for two packets and their
 /// acknowledgement; a packet past the window at each pause would fill its queue.
-fn longest(pause: Duration, rtt: Duration) -> Duration {
-    pause.max(rtt.min(SILENCE_MAX))
+fn silence_at(rtt: Duration) -> Duration {
+    rtt.min(SILENCE_MAX)
 }
 
 /// Fails only when the connection is over or will never carry datagrams.

@@ -188,7 +188,7 @@ impl Connection {
         let mut head = BytesMut::with_capacity(14);
         head.put_u8(KIND_REQUEST);
         head.put_u8(priority.to_wire());
-        put_lengths(&mut head, header.len(), len);
+        put_lengths(&mut head, Lengths { header: header.len(), body: len });
         write_full(&mut send, shared, &mut [head.freeze(), header]).await?;
         count(&shared.counters.requests_sent, 1);
         let body = SendBody::new(send, Arc::clone(shared), len, permit);
@@ -223,19 +223,26 @@ impl Call {
                 }
             }
         }
-        let (header_len, body_len) = read_lengths(&mut self.stream, &self.shared).await?;
-        let header = read_header(&mut self.stream, &self.shared, header_len).await?;
-        Ok((header, RecvBody::new(self.stream, self.shared, body_len)))
+        let lengths = read_lengths(&mut self.stream, &self.shared).await?;
+        let header = read_header(&mut self.stream, &self.shared, lengths.header).await?;
+        Ok((header, RecvBody::new(self.stream, self.shared, lengths.body)))
     }
 }
 
-pub(crate) fn put_lengths(head: &mut BytesMut, header_len: usize, body_len: u64) {
-    head.put_u32_le(u32::try_from(header_len).expect("a header is at most 1 MiB"));
-    head.put_u64_le(body_len);
+/// Bytes of the two parts of a request or an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Lengths {
+    pub(crate) header: usize,
+    pub(crate) body: u64,
+}
+
+pub(crate) fn put_lengths(head: &mut BytesMut, lengths: Lengths) {
+    head.put_u32_le(u32::try_from(lengths.header).expect("a header is at most 1 MiB"));
+    head.put_u64_le(lengths.body);
 }
 
 /// Reads both lengths and refuses what is too long.
-pub(crate) async fn read_lengths(stream: &mut RecvStream, shared: &Shared) -> Result<(usize, u64), RequestError> {
+pub(crate) async fn read_lengths(stream: &mut RecvStream, shared: &Shared) -> Result<Lengths, RequestError> {
     let mut lengths = [0; 12];
     if read_full(stream, shared, &mut lengths).await? < lengths.len() {
         return Err(RequestError::Malformed("ends within its lengths"));
@@ -251,7 +258,7 @@ pub(crate) async fn read_lengths(stream: &mut RecvStream, shared: &Shared) -> Re
         stop(stream, StreamCode::BODY_TOO_LONG);
         return Err(RequestError::BodyTooLong { len: body_len, max });
     }
-    Ok((header_len as usize, body_len))
+    Ok(Lengths { header: header_len as usize, body: body_len })
 }
 
 pub(crate) async fn read_header(stream: &mut RecvStream, shared: &Shared, len: usize) -> Result<Bytes, RequestError> {

@@ -4,7 +4,8 @@ use crate::close::{Closed, StreamCode};
 use crate::connection::{Connection, Shared};
 use crate::gate::GatePermit;
 use crate::request::{
-    ANSWER_HERE, ANSWER_LATER, ANSWER_MOVES, HEADER_LEN_MAX, KIND_REQUEST, put_lengths, read_header, read_lengths,
+    ANSWER_HERE, ANSWER_LATER, ANSWER_MOVES, HEADER_LEN_MAX, KIND_REQUEST, Lengths, put_lengths, read_header,
+    read_lengths,
 };
 use crate::stream::{read_full, reset, stop, write_full};
 use crate::traffic::count;
@@ -106,7 +107,7 @@ impl Responder {
         let Some(mut stream) = self.stream.take() else { return Err(RequestError::Over) };
         let mut head = BytesMut::with_capacity(13);
         head.put_u8(ANSWER_HERE);
-        put_lengths(&mut head, header.len(), len);
+        put_lengths(&mut head, Lengths { header: header.len(), body: len });
         write_full(&mut stream, &shared, &mut [head.freeze(), header]).await?;
         match permit {
             Some(permit) => Ok(SendBody::new(stream, shared, len, permit)),
@@ -192,7 +193,7 @@ async fn parse_request(
         stop(&mut recv, StreamCode::MALFORMED);
         return Err(RequestError::Malformed("not a request"));
     };
-    let (header_len, body_len) = read_lengths(&mut recv, shared).await?;
+    let Lengths { header: header_len, body: body_len } = read_lengths(&mut recv, shared).await?;
     let permits = u32::try_from(header_len).expect("a header is at most 1 MiB");
     let memory = memory.acquire_many_owned(permits).await.expect("the semaphore of the headers is never closed");
     let header = read_header(&mut recv, shared, header_len).await?;

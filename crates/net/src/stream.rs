@@ -118,7 +118,7 @@ impl Moved {
 /// only after half a timeout of silence, so that steps that come soon cost nothing.
 async fn patiently<T>(shared: &Shared, way: Way, step: impl Future<Output = T>) -> Result<T, RequestError> {
     let config = &shared.config;
-    let much = 2 * Gate::shared_window(config.path_capacity, config.requests_max);
+    let much = 2 * Gate::shared_window(config);
     let mut step = pin!(step);
     let mut begun: Option<Moved> = None;
     let mut last: Option<Moved> = None;

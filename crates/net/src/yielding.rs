@@ -10,6 +10,8 @@
 //! Only a connection that was told so does this ([`Connection::yield_in_background`](crate::Connection::yield_in_background)).
 
 use crate::connection::Shared;
+use crate::path_state::Effort;
+use crate::request::Priority;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Bodies under way from this side of a connection.
@@ -30,33 +32,36 @@ struct Counts {
 #[derive(Debug)]
 pub(crate) struct UnderWay {
     shared: Arc<Shared>,
-    is_background: bool,
+    priority: Priority,
 }
 
 impl UnderWay {
     /// A body of some length; an empty one takes nobody's room and is not counted.
-    pub(crate) fn begin(shared: &Arc<Shared>, is_background: bool, len: u64) -> Option<Self> {
+    pub(crate) fn begin(shared: &Arc<Shared>, priority: Priority, len: u64) -> Option<Self> {
         if len == 0 {
             return None;
         }
-        shared.change_yielding(|counts| *counts.of(is_background) += 1);
-        Some(Self { shared: Arc::clone(shared), is_background })
+        shared.change_yielding(|counts| *counts.of(priority) += 1);
+        Some(Self { shared: Arc::clone(shared), priority })
     }
 }
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.shared.change_yielding(|counts| *counts.of(self.is_background) -= 1);
+        self.shared.change_yielding(|counts| *counts.of(self.priority) -= 1);
     }
 }
 
 impl Counts {
-    const fn of(&mut self, is_background: bool) -> &mut usize {
-        if is_background { &mut self.background } else { &mut self.foreground }
+    const fn of(&mut self, priority: Priority) -> &mut usize {
+        match priority {
+            Priority::Background => &mut self.background,
+            Priority::Foreground => &mut self.foreground,
+        }
     }
 
-    const fn yields(self) -> bool {
-        self.enabled && self.background > 0 && self.foreground == 0
+    const fn effort(self) -> Effort {
+        if self.enabled && self.background > 0 && self.foreground == 0 { Effort::LessThanBest } else { Effort::Best }
     }
 }
 
@@ -69,7 +74,7 @@ impl Shared {
         let mut counts = self.yielding.counts.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut counts);
         if counts.enabled {
-            self.path.set_yielding(counts.yields());
+            self.path.set_effort(counts.effort());
         }
     }
 }
@@ -81,9 +86,9 @@ mod tests {
     #[test]
     fn only_background_bodies_alone_yield_and_only_where_asked_for() {
         let counts = |enabled, background, foreground| Counts { enabled, background, foreground };
-        assert!(counts(true, 1, 0).yields());
-        assert!(!counts(true, 1, 1).yields());
-        assert!(!counts(true, 0, 0).yields());
-        assert!(!counts(false, 1, 0).yields());
+        assert_eq!(counts(true, 1, 0).effort(), Effort::LessThanBest);
+        assert_eq!(counts(true, 1, 1).effort(), Effort::Best);
+        assert_eq!(counts(true, 0, 0).effort(), Effort::Best);
+        assert_eq!(counts(false, 1, 0).effort(), Effort::Best);
     }
 }

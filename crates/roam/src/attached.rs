@@ -1,9 +1,9 @@
 //! Stays with a session as long as it is the best, and moves it.
 
 use crate::api::{DialId, Input, Output, Server, Why};
-use crate::choice::{Draw, has_decayed};
+use crate::choice::{Draw, PathRtt};
 use crate::known::{Known, View};
-use crate::measuring::{Best, Measuring, Progress};
+use crate::measuring::{Best, Cause, Measuring, Progress};
 use crate::outbox::Outbox;
 use std::time::Duration;
 use wayfs_types::Time;
@@ -83,12 +83,12 @@ impl Attached {
     /// Measures if that is due.
     fn look(&mut self, now: Time, known: &mut Known, out: &mut Outbox) {
         let was_wanted = std::mem::take(&mut known.measure_now);
-        let by_hand = known.is_unwanted(self.parent.node);
-        let is_due = was_wanted || now >= self.measure_at || has_decayed(self.rtt_when_chosen, known.parent_rtt);
-        self.work = if by_hand || is_due {
-            Work::Measuring { measuring: Measuring::begin(by_hand, out), was_wanted }
-        } else {
-            self.rest(now)
+        let path = PathRtt { when_chosen: self.rtt_when_chosen, now: known.parent_rtt };
+        let is_due = was_wanted || now >= self.measure_at || path.has_decayed();
+        let by_hand = known.is_unwanted(self.parent.node).then_some(Cause::ByHand);
+        self.work = match by_hand.or(is_due.then_some(Cause::Due)) {
+            Some(cause) => Work::Measuring { measuring: Measuring::begin(cause, out), was_wanted },
+            None => self.rest(now),
         };
     }
 

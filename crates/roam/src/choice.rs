@@ -7,10 +7,18 @@ const GAIN_PERCENT_MIN: u32 = 30;
 /// And at least this much: a move costs a revalidation of the watched directories.
 const GAIN_MIN: Duration = Duration::from_millis(3);
 
-/// Whether a server with round-trip time `other` is worth leaving one with `current` for.
-pub(crate) fn is_worth_a_move(current: Duration, other: Duration) -> bool {
-    let gain = current.saturating_sub(other);
-    gain >= GAIN_MIN && gain * 100 >= current * GAIN_PERCENT_MIN
+/// A move from one server to another, by their round trips.
+#[derive(Debug, Clone, Copy)]
+struct Move {
+    from: Duration,
+    to: Duration,
+}
+
+impl Move {
+    fn is_worth_it(self) -> bool {
+        let gain = self.from.saturating_sub(self.to);
+        gain >= GAIN_MIN && gain * 100 >= self.from * GAIN_PERCENT_MIN
+    }
 }
 
 /// Why a client that is connected leaves its server for another.
@@ -36,7 +44,7 @@ pub(crate) struct Seen<R> {
 /// It cannot go round in a circle: whoever is at a server to which he was drawn because it is shared is within half of what a
 /// move must save of the nearest, so nothing near draws him away, and each such move goes down in `rank`.
 pub(crate) fn draw<R: Ord>(parent: &Seen<R>, other: &Seen<R>, nearest: Duration) -> Option<Draw> {
-    if is_worth_a_move(parent.rtt, other.rtt) {
+    if (Move { from: parent.rtt, to: other.rtt }).is_worth_it() {
         return Some(Draw::Nearer);
     }
     let more = other.rtt.saturating_sub(nearest.min(parent.rtt)) * JOIN_MARGIN;
@@ -50,9 +58,18 @@ const JOIN_MARGIN: u32 = 2;
 /// goes makes far servers look as near as others.
 pub(crate) const JOIN_PAUSE: Duration = Duration::from_secs(3600);
 
-/// Whether the path has become so much worse since it was chosen that others should be measured soon.
-pub(crate) fn has_decayed(when_chosen: Duration, now: Duration) -> bool {
-    now > when_chosen * 2 && now > when_chosen + Duration::from_millis(20)
+/// Round trips over the path to the parent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PathRtt {
+    pub(crate) when_chosen: Duration,
+    pub(crate) now: Duration,
+}
+
+impl PathRtt {
+    /// Whether the path has become so much worse since it was chosen that others should be measured soon.
+    pub(crate) fn has_decayed(self) -> bool {
+        self.now > self.when_chosen * 2 && self.now > self.when_chosen + Duration::from_millis(20)
+    }
 }
 
 /// How often in a row another server must be worth a move, both measured anew at the same time: what a busy machine, or a
@@ -73,7 +90,7 @@ pub(crate) fn is_contested<R: Ord>(measured: impl IntoIterator<Item = (Duration,
     let measured: Vec<(Duration, R)> = measured.into_iter().collect();
     let nearest = measured.iter().map(|(rtt, _)| *rtt).min().unwrap_or_default();
     let first = measured.iter().min_by(|(_, one), (_, other)| one.cmp(other)).map_or(nearest, |(rtt, _)| *rtt);
-    is_worth_a_move(first, nearest) && first - nearest < NOISE_MAX
+    Move { from: first, to: nearest }.is_worth_it() && first - nearest < NOISE_MAX
 }
 
 /// The best first: of those that are about as near as the nearest (nobody who is there would move for it) the one that all
@@ -87,7 +104,7 @@ pub(crate) fn in_order_of_choice<T, R: Ord>(
     let mut measured: Vec<(Duration, T)> = servers.into_iter().map(|server| (rtt(&server), server)).collect();
     let nearest = measured.iter().map(|(rtt, _)| *rtt).min().unwrap_or_default();
     measured.sort_by_cached_key(|(rtt, server)| {
-        let is_farther = is_worth_a_move(*rtt, nearest);
+        let is_farther = Move { from: *rtt, to: nearest }.is_worth_it();
         (is_farther, if is_farther { *rtt } else { Duration::ZERO }, rank(server))
     });
     measured.into_iter().map(|(_, server)| server).collect()
@@ -152,7 +169,7 @@ mod tests {
     fn moves(measured: &[Duration], gain: u32) -> bool {
         let (first, later) = measured.split_at(2);
         let least = |of: &[Duration], server| of.iter().skip(server).step_by(2).min().copied().unwrap();
-        let is_worth = |of: &[Duration]| is_worth_a_move(least(of, 0) * gain, least(of, 1));
+        let is_worth = |of: &[Duration]| Move { from: least(of, 0) * gain, to: least(of, 1) }.is_worth_it();
         is_worth(first) && later.chunks_exact(2 * LOOKS_MAX).all(is_worth)
     }
 
@@ -184,17 +201,19 @@ mod tests {
 
     #[test]
     fn a_small_or_noisy_gain_moves_nobody() {
-        assert!(!is_worth_a_move(ms(2), ms(1)));
-        assert!(!is_worth_a_move(ms(100), ms(80)));
-        assert!(!is_worth_a_move(ms(10), ms(20)));
-        assert!(is_worth_a_move(ms(80), ms(4)));
+        assert!(!Move { from: ms(2), to: ms(1) }.is_worth_it());
+        assert!(!Move { from: ms(100), to: ms(80) }.is_worth_it());
+        assert!(!Move { from: ms(10), to: ms(20) }.is_worth_it());
+        assert!(Move { from: ms(80), to: ms(4) }.is_worth_it());
     }
 
     #[test]
     fn two_servers_never_both_look_better_than_the_other() {
         for a in 0..200 {
             for b in 0..200 {
-                assert!(!(is_worth_a_move(ms(a), ms(b)) && is_worth_a_move(ms(b), ms(a))));
+                assert!(
+                    !(Move { from: ms(a), to: ms(b) }.is_worth_it() && Move { from: ms(b), to: ms(a) }.is_worth_it())
+                );
             }
         }
     }
@@ -247,13 +266,13 @@ mod tests {
             });
             let joined = joined.expect("one that is as near");
             let noise = Duration::from_micros(1400);
-            assert!(!is_worth_a_move(joined + noise, ms(nearest)), "{nearest} ms and {joined:?}");
+            assert!(!Move { from: joined + noise, to: ms(nearest) }.is_worth_it(), "{nearest} ms and {joined:?}");
         }
     }
 
     #[test]
     fn a_path_that_doubled_is_looked_at() {
-        assert!(has_decayed(ms(20), ms(50)));
-        assert!(!has_decayed(ms(2), ms(10)));
+        assert!(PathRtt { when_chosen: ms(20), now: ms(50) }.has_decayed());
+        assert!(!PathRtt { when_chosen: ms(2), now: ms(10) }.has_decayed());
     }
 }

@@ -28,9 +28,17 @@ pub(crate) struct Best {
 /// A measurement that is under way.
 #[derive(Debug)]
 pub(crate) struct Measuring {
-    /// The user wants another server than the parent.
-    by_hand: bool,
+    cause: Cause,
     step: Step,
+}
+
+/// Why the servers are measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// The user wants another server than the parent.
+    ByHand,
+    /// It was asked for, it is time, or the path has become worse.
+    Due,
 }
 
 #[derive(Debug)]
@@ -54,12 +62,12 @@ pub(crate) enum Progress {
 }
 
 impl Measuring {
-    pub(crate) fn begin(by_hand: bool, out: &mut Outbox) -> Self {
-        Self { by_hand, step: Step::Swapping(out.begin(|task| Output::SwapNews { task })) }
+    pub(crate) fn begin(cause: Cause, out: &mut Outbox) -> Self {
+        Self { cause, step: Step::Swapping(out.begin(|task| Output::SwapNews { task })) }
     }
 
     pub(crate) fn handle(self, now: Time, input: &Input, view: View<'_>, out: &mut Outbox) -> Progress {
-        let by_hand = self.by_hand;
+        let cause = self.cause;
         let mut step = match (self.step, input) {
             (Step::Swapping(task), Input::NewsSwapped { task: done }) if task == *done => dial_others(view, out),
             (Step::Asking(mut volley), _) => {
@@ -80,7 +88,7 @@ impl Measuring {
         loop {
             step = match step {
                 Step::Asking(volley) if volley.is_over(now) => hear(volley.finish(out).into(), None, out),
-                Step::Comparing(volley) if volley.is_over(now) => compare(now, volley, by_hand, view, out),
+                Step::Comparing(volley) if volley.is_over(now) => compare(now, volley, cause, view, out),
                 Step::Hearing(queue, best) if queue.is_empty() => heard(now, best),
                 Step::Pausing(until, left, best) if until <= now => {
                     Step::Rounds(Round::begin(best.server.server.clone(), &view, out), left, best)
@@ -94,7 +102,7 @@ impl Measuring {
                 | Step::Comparing(_)
                 | Step::Hearing(..)
                 | Step::Pausing(..)
-                | Step::Rounds(..)) => return Progress::Goes(Self { by_hand, step }),
+                | Step::Rounds(..)) => return Progress::Goes(Self { cause, step }),
             };
         }
     }
@@ -138,14 +146,17 @@ fn dial_others(view: View<'_>, out: &mut Outbox) -> Step {
 }
 
 /// Finds the best of those that answered; the rest are asked what they know of the servers.
-fn compare(now: Time, volley: Volley, by_hand: bool, view: View<'_>, out: &mut Outbox) -> Step {
+fn compare(now: Time, volley: Volley, cause: Cause, view: View<'_>, out: &mut Outbox) -> Step {
     let (rtt, others) = split(volley.finish(out), &view, out);
     let parent = Seen { rtt, rank: rank(view.parent) };
     let nearest = others.iter().map(Answered::rtt).min().unwrap_or(rtt);
     let (mut best, mut rest) = (None, VecDeque::new());
     for server in in_order_of_choice(others, Answered::rtt, Answered::rank) {
         let drawn = || view.known.drawn_to(now, &parent, (server.node(), &server.seen()), nearest);
-        let draw = if by_hand { Some(Draw::ByHand) } else { drawn() };
+        let draw = match cause {
+            Cause::ByHand => Some(Draw::ByHand),
+            Cause::Due => drawn(),
+        };
         match draw.filter(|_| best.is_none()) {
             Some(draw) => best = Some(Best { server, draw }),
             None => rest.push_back(server),

@@ -256,7 +256,8 @@ impl<P: Copy + Ord> Uploads<P> {
         let large_max = (self.at_once_max - 1).max(1);
         while self.running.len() < self.at_once_max {
             let large = self.running.values().filter(|running| is_large(&running.order)).count();
-            let Some(index) = choose(&self.waiting, large < large_max) else { return };
+            let candidates = if large < large_max { Candidates::All } else { Candidates::Small };
+            let Some(index) = choose(&self.waiting, candidates) else { return };
             let Some(Waiting { order, .. }) = self.waiting.remove(index) else { return };
             for passed in self.waiting.iter_mut().take(index) {
                 passed.passed += 1;
@@ -288,9 +289,18 @@ fn is_large<P>(order: &Order<P>) -> bool {
     order.content.size() > LARGE_LEN
 }
 
+/// Which of those that wait may be next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Candidates {
+    All,
+    /// Large ones have all the places that they may have.
+    Small,
+}
+
 /// Which of those that wait is next.
-fn choose<P>(waiting: &VecDeque<Waiting<P>>, large_allowed: bool) -> Option<usize> {
-    let mut candidates = waiting.iter().take(WINDOW).enumerate().filter(|(_, w)| large_allowed || !is_large(&w.order));
+fn choose<P>(waiting: &VecDeque<Waiting<P>>, candidates: Candidates) -> Option<usize> {
+    let may_be_next = |order| candidates == Candidates::All || !is_large(order);
+    let mut candidates = waiting.iter().take(WINDOW).enumerate().filter(|(_, w)| may_be_next(&w.order));
     let oldest = candidates.next()?;
     if oldest.1.passed >= PASSED_MAX {
         return Some(oldest.0);

@@ -4,6 +4,7 @@ use crate::down::Down;
 use crate::message::Message;
 use crate::parts::{KeyImage, Omitted, Question};
 use crate::up::Up;
+use std::ops::RangeToInclusive;
 use wayfs_types::request::{LockRange, LockRequest};
 use wayfs_types::{Content, Image, Inode, Key, Kind, LIVES_MAX, Op, Record};
 
@@ -48,8 +49,9 @@ pub enum Malformed {
 
 type Checked = Result<(), Malformed>;
 
-fn at_most(len: usize, max: usize, what: &'static str) -> Checked {
-    if len > max { Err(Malformed::TooMany(what)) } else { Ok(()) }
+/// Refuses what is more than a bound, which is written as a range so that nobody takes it for the length.
+fn bounded(len: usize, bound: RangeToInclusive<usize>, what: &'static str) -> Checked {
+    if bound.contains(&len) { Ok(()) } else { Err(Malformed::TooMany(what)) }
 }
 
 fn within(ok: bool, what: &'static str) -> Checked {
@@ -65,21 +67,21 @@ pub(crate) fn message(message: &Message) -> Checked {
 
 fn check_up(up: &Up) -> Checked {
     match up {
-        Up::Hello { origins, .. } => at_most(origins.len(), IDS_MAX, "origins"),
-        Up::Watch { files } | Up::Unwatch { files } => at_most(files.len(), IDS_MAX, "watches"),
-        Up::Refresh { keys } => at_most(keys.len(), IDS_MAX, "keys"),
+        Up::Hello { origins, .. } => bounded(origins.len(), ..=IDS_MAX, "origins"),
+        Up::Watch { files } | Up::Unwatch { files } => bounded(files.len(), ..=IDS_MAX, "watches"),
+        Up::Refresh { keys } => bounded(keys.len(), ..=IDS_MAX, "keys"),
         Up::Records { records } => {
-            at_most(records.len(), RECORDS_MAX, "records")?;
+            bounded(records.len(), ..=RECORDS_MAX, "records")?;
             records.iter().try_for_each(|sent| check_record(&sent.record))
         }
         Up::Ask { question, seen, .. } => {
-            at_most(seen.len(), SEEN_MAX, "seen records")?;
+            bounded(seen.len(), ..=SEEN_MAX, "seen records")?;
             match question {
                 Question::List { limit, .. } => within((1..=LIST_MAX).contains(limit), "list limit"),
                 Question::Lookup { .. } | Question::Attributes { .. } => Ok(()),
             }
         }
-        Up::Have { versions } => at_most(versions.len(), IDS_MAX, "versions"),
+        Up::Have { versions } => bounded(versions.len(), ..=IDS_MAX, "versions"),
         Up::Lock { request, .. } | Up::TestLock { request, .. } | Up::KeepLock { request, .. } => check_lock(request),
         Up::Unlock { range, .. } => check_range(*range),
         Up::GiveLock { wanted: locks, .. } | Up::LockGiven { left: locks, .. } => check_locks(locks),
@@ -90,23 +92,23 @@ fn check_up(up: &Up) -> Checked {
         }
         Up::Start | Up::Received { .. } | Up::Want { .. } | Up::LockCancel { .. } => Ok(()),
         Up::Ping { .. } | Up::Renew { .. } | Up::Catch { .. } => Ok(()),
-        Up::Facts { versions, .. } => at_most(versions.len(), FACTS_MAX, "versions"),
+        Up::Facts { versions, .. } => bounded(versions.len(), ..=FACTS_MAX, "versions"),
         Up::TakesRights { .. } | Up::GivenBack { .. } => Ok(()),
-        Up::Gone { versions, .. } => at_most(versions.len(), IDS_MAX, "versions"),
-        Up::Claim { files, .. } => at_most(files.len(), CLAIM_MAX, "directories claimed"),
-        Up::Chains { chains } => at_most(chains.len(), RECORDS_MAX, "chains"),
-        Up::Seals { seals } => at_most(seals.len(), RECORDS_MAX, "seals"),
+        Up::Gone { versions, .. } => bounded(versions.len(), ..=IDS_MAX, "versions"),
+        Up::Claim { files, .. } => bounded(files.len(), ..=CLAIM_MAX, "directories claimed"),
+        Up::Chains { chains } => bounded(chains.len(), ..=RECORDS_MAX, "chains"),
+        Up::Seals { seals } => bounded(seals.len(), ..=RECORDS_MAX, "seals"),
         Up::Lent { versions } => {
-            at_most(versions.len(), RECORDS_MAX, "versions")?;
+            bounded(versions.len(), ..=RECORDS_MAX, "versions")?;
             versions.iter().try_for_each(|lent| within(lent.held.content.is_well_formed(), "content"))
         }
         Up::Holds { versions, .. } => {
-            at_most(versions.len(), RECORDS_MAX, "versions")?;
+            bounded(versions.len(), ..=RECORDS_MAX, "versions")?;
             versions.iter().try_for_each(|held| within(held.content.is_well_formed(), "content"))
         }
         Up::Cancelled { spans, records } => {
-            at_most(records.len(), RECORDS_MAX, "records")?;
-            at_most(spans.len(), records.len(), "spans")?;
+            bounded(records.len(), ..=RECORDS_MAX, "records")?;
+            bounded(spans.len(), ..=records.len(), "spans")?;
             spans.iter().try_for_each(|span| within(span.from <= span.through, "span"))?;
             records.iter().try_for_each(|sent| check_record(&sent.record))
         }
@@ -116,31 +118,31 @@ fn check_up(up: &Up) -> Checked {
 fn check_down(down: &Down) -> Checked {
     match down {
         Down::Welcome { applied, ends, .. } => {
-            at_most(applied.len(), IDS_MAX, "origins")?;
-            at_most(ends.len(), LIVES_MAX, "lives")
+            bounded(applied.len(), ..=IDS_MAX, "origins")?;
+            bounded(ends.len(), ..=LIVES_MAX, "lives")
         }
         Down::Images { images, omitted, .. } => {
             check_images(images)?;
-            at_most(omitted.len(), images.len(), "contents left out")?;
+            bounded(omitted.len(), ..=images.len(), "contents left out")?;
             omitted.iter().try_for_each(|omitted| within(is_left_out(images, *omitted), "contents left out"))
         }
         Down::Answer { images, .. } => check_images(images),
-        Down::Marks { marks } => at_most(marks.len(), IDS_MAX, "marks"),
-        Down::Stable { versions } | Down::Want { versions } => at_most(versions.len(), IDS_MAX, "versions"),
+        Down::Marks { marks } => bounded(marks.len(), ..=IDS_MAX, "marks"),
+        Down::Stable { versions } | Down::Want { versions } => bounded(versions.len(), ..=IDS_MAX, "versions"),
         Down::LockAnswer { .. } | Down::Shared { .. } | Down::Pong { .. } => Ok(()),
         Down::Forked | Down::Renewed { .. } | Down::Caught { .. } | Down::Sent { .. } => Ok(()),
-        Down::Facts { facts, .. } => at_most(facts.len(), FACTS_MAX, "facts"),
+        Down::Facts { facts, .. } => bounded(facts.len(), ..=FACTS_MAX, "facts"),
         Down::Claimed { .. } | Down::HomeWord { .. } => Ok(()),
         Down::LockLost { range, .. } => check_range(*range),
         Down::GiveLock { wanted: locks, .. } | Down::LockGiven { left: locks, .. } => check_locks(locks),
         Down::BringsLocks { .. } | Down::RecallLocks { .. } => Ok(()),
-        Down::Alone { files } | Down::GiveBack { files, .. } => at_most(files.len(), IDS_MAX, "directories"),
+        Down::Alone { files } | Down::GiveBack { files, .. } => bounded(files.len(), ..=IDS_MAX, "directories"),
         Down::Seek { versions } => {
-            at_most(versions.len(), RECORDS_MAX, "versions")?;
+            bounded(versions.len(), ..=RECORDS_MAX, "versions")?;
             versions.iter().try_for_each(|held| within(held.content.is_well_formed(), "content"))
         }
         Down::Rooms { rooms } => {
-            at_most(rooms.len(), ROOMS_MAX, "servers")?;
+            bounded(rooms.len(), ..=ROOMS_MAX, "servers")?;
             rooms.iter().try_for_each(|room| check_label(&room.label))
         }
     }
@@ -152,7 +154,7 @@ fn check_label(label: &str) -> Checked {
 }
 
 fn check_images(images: &[KeyImage]) -> Checked {
-    at_most(images.len(), IMAGES_MAX, "images")?;
+    bounded(images.len(), ..=IMAGES_MAX, "images")?;
     images.iter().try_for_each(check_image)
 }
 
@@ -167,7 +169,7 @@ fn check_lock(request: &LockRequest) -> Checked {
 }
 
 fn check_locks(locks: &[LockRequest]) -> Checked {
-    at_most(locks.len(), LOCKS_TOLD_MAX, "locks")?;
+    bounded(locks.len(), ..=LOCKS_TOLD_MAX, "locks")?;
     locks.iter().try_for_each(check_lock)
 }
 
@@ -227,11 +229,11 @@ fn check_inode(inode: &Inode) -> Checked {
     }
     within(inode.mode <= MODE_MAX, "mode")?;
     within(inode.content.is_well_formed(), "content")?;
-    at_most(inode.places.len(), Inode::LISTED_MAX, "places")?;
-    at_most(inode.unlisted as usize, Inode::LINKS_MAX, "names")?;
+    bounded(inode.places.len(), ..=Inode::LISTED_MAX, "places")?;
+    bounded(inode.unlisted as usize, ..=Inode::LINKS_MAX, "names")?;
     within(!inode.is_crowded() || !(inode.is_directory() || inode.is_removed()), "names that are not listed")?;
     let xattrs: usize = inode.xattrs.iter().map(|(name, value)| name.as_bytes().len() + value.len()).sum();
-    at_most(xattrs, Inode::XATTRS_LEN_MAX, "bytes of extended attributes")
+    bounded(xattrs, ..=Inode::XATTRS_LEN_MAX, "bytes of extended attributes")
 }
 
 fn check_kind(kind: &Kind) -> Checked {

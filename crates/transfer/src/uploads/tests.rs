@@ -11,16 +11,16 @@ const LETTER: u64 = 5000;
 #[test]
 fn a_letter_passes_a_film_but_not_for_ever() {
     let mut waiting = VecDeque::from([waits(1, FILM), waits(2, LETTER)]);
-    assert_eq!(choose(&waiting, true), Some(1));
+    assert_eq!(choose(&waiting, Candidates::All), Some(1));
     waiting[0].passed = PASSED_MAX;
-    assert_eq!(choose(&waiting, true), Some(0));
+    assert_eq!(choose(&waiting, Candidates::All), Some(0));
 }
 
 #[test]
 fn large_ones_leave_a_place_for_small_ones() {
     let waiting = VecDeque::from([waits(1, FILM), waits(2, FILM)]);
-    assert_eq!(choose(&waiting, false), None);
-    assert_eq!(choose::<u8>(&VecDeque::new(), true), None);
+    assert_eq!(choose(&waiting, Candidates::Small), None);
+    assert_eq!(choose::<u8>(&VecDeque::new(), Candidates::All), None);
     let mut uploads = Uploads::new(3);
     for number in 1..=3 {
         uploads.handle(Time::ZERO, Input::Order(order(number, FILM)));
