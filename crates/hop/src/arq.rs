@@ -109,6 +109,15 @@ pub struct Arq<P> {
     statistics: ArqStatistics,
 }
 
+/// Round trips that somebody measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Measured {
+    /// The last one.
+    pub last: Duration,
+    /// The shortest of late.
+    pub least: Duration,
+}
+
 impl<P: Packet> Arq<P> {
     /// Knows nothing of the other end.
     pub fn new(config: ArqConfig) -> Self {
@@ -191,12 +200,12 @@ impl<P: Packet> Arq<P> {
         self.signals.pop_front()
     }
 
-    /// Somebody who sees more of the way than this end measured a round trip: between the two ends there is a queue. `least`: the shortest of late.
+    /// Somebody who sees more of the way than this end measured a round trip: between the two ends there is a queue.
     ///
     /// From then on silence is told by reports that stay out where they used to come, and a silent channel is asked as often as it can answer.
-    pub fn measured(&mut self, round_trip: Duration, least: Duration) {
-        self.round_trip.sample(round_trip);
-        self.least = Some(least);
+    pub fn measured(&mut self, measured: Measured) {
+        self.round_trip.sample(measured.last);
+        self.least = Some(measured.least);
     }
 
     /// A packet to be sent. The full queue gives it back.
@@ -293,8 +302,8 @@ impl<P: Packet> Arq<P> {
             self.round_trip.sample(now.since(at));
         }
         let lost = match self.config.losses {
-            Losses::Selective => self.mark_lost(report.order, report.told),
-            Losses::Duplicates => self.count_duplicate(report.next, done.is_empty()),
+            Losses::Selective => self.mark_lost(report),
+            Losses::Duplicates => self.count_duplicate(report.next, done.len()),
         };
         if lost > 0 {
             self.signals.push_back(Signal::Lost(lost));
@@ -310,19 +319,20 @@ impl<P: Packet> Arq<P> {
     }
 
     /// What was sent before and did not arrive; of numbers that the report had no room for nothing is known.
-    fn mark_lost(&mut self, order: u64, told: u64) -> u32 {
+    fn mark_lost(&mut self, report: &Report) -> u32 {
         let mut count = 0;
-        for (number, held) in self.held.range(..told) {
-            if held.order < order && self.lost.insert(*number) {
+        for (number, held) in self.held.range(..report.told) {
+            if held.order < report.order && self.lost.insert(*number) {
                 count += 1;
             }
         }
         count
     }
 
-    /// The first report that repeats asks for the first frame; as many more as frames were sent behind it are to be expected.
-    fn count_duplicate(&mut self, next: u64, nothing_new: bool) -> u32 {
-        let repeats = next == self.last_next && nothing_new;
+    /// The first report that repeats, and names no frame that arrived since, asks for the first frame; as many more as frames were sent
+    /// behind it are to be expected.
+    fn count_duplicate(&mut self, next: u64, arrived: usize) -> u32 {
+        let repeats = next == self.last_next && arrived == 0;
         self.duplicates = if repeats { self.duplicates + 1 } else { 0 };
         self.last_next = next;
         let behind = u32::try_from(self.held.len()).unwrap_or(u32::MAX).saturating_sub(1);

@@ -3,7 +3,7 @@
 //! Packets of a block have different lengths, so each is taken with its length before it and zeros behind it. A block that does not
 //! fill in time is closed with what there is; its sums say how many packets that were.
 
-use crate::code::{Code, CodeError};
+use crate::code::{Code, CodeError, Shape};
 use crate::ip::IpPacket;
 use bytes::{Buf, BufMut, Bytes};
 use std::collections::{BTreeMap, VecDeque};
@@ -64,15 +64,15 @@ struct Arrived {
 }
 
 impl Blocks {
-    /// Blocks of `n` of which `k` matter.
+    /// Nothing is in it.
     ///
     /// # Errors
     /// [`CodeError::Shape`] unless 0 < k < n.
-    pub fn new(n: u8, k: u8) -> Result<Self, CodeError> {
+    pub fn new(shape: Shape) -> Result<Self, CodeError> {
         Ok(Self {
-            code: Code::new(n, k)?,
-            n,
-            k,
+            code: Code::new(shape)?,
+            n: shape.n,
+            k: shape.k,
             block: 0,
             open: Vec::new(),
             open_since: None,

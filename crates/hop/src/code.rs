@@ -73,12 +73,21 @@ impl Field {
     }
 }
 
+/// Of a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    /// Packets that are sent.
+    pub n: u8,
+    /// How many of them give the block.
+    pub k: u8,
+}
+
 impl Code {
-    /// Blocks of `n` packets of which `k` matter.
+    /// For blocks of one shape.
     ///
     /// # Errors
     /// [`CodeError::Shape`] unless 0 < k < n.
-    pub fn new(n: u8, k: u8) -> Result<Self, CodeError> {
+    pub fn new(Shape { n, k }: Shape) -> Result<Self, CodeError> {
         if k == 0 || k >= n {
             return Err(CodeError::Shape { n, k });
         }
@@ -169,7 +178,7 @@ mod tests {
     #[test]
     fn any_k_of_n_give_the_block() {
         let (n, k) = (7, 4);
-        let code = Code::new(n, k).unwrap();
+        let code = Code::new(Shape { n, k }).unwrap();
         let data = block(k, 33);
         let all: Vec<Vec<u8>> = data.iter().cloned().chain(code.encode(&data).unwrap()).collect();
         let mut tried = 0;
@@ -188,8 +197,8 @@ mod tests {
 
     #[test]
     fn blocks_that_are_none_are_refused() {
-        assert!(matches!(Code::new(3, 3), Err(CodeError::Shape { .. })));
-        let code = Code::new(5, 3).unwrap();
+        assert!(matches!(Code::new(Shape { n: 3, k: 3 }), Err(CodeError::Shape { .. })));
+        let code = Code::new(Shape { n: 5, k: 3 }).unwrap();
         assert_eq!(code.decode(&[(0, vec![1])]), Err(CodeError::TooFew));
         assert_eq!(code.decode(&[(0, vec![1]), (0, vec![1]), (1, vec![1])]), Err(CodeError::Mixed));
         assert_eq!(code.decode(&[(0, vec![1]), (9, vec![1]), (1, vec![1])]), Err(CodeError::Mixed));

@@ -108,7 +108,7 @@ pub fn decode_frame(mut bytes: Bytes) -> Result<Frame<IpPacket>, FrameError> {
     let (order, number, floor) = (bytes.get_uint_le(6), bytes.get_uint_le(6), bytes.get_uint_le(6));
     let backlog = u32::from(bytes.get_u16_le());
     let request = if flags & REQUEST == 0 { None } else { Some(take_u32(&mut bytes)?) };
-    let report = if flags & REPORT == 0 { None } else { Some(decode_report(&mut bytes, flags & CUT != 0)?) };
+    let report = if flags & REPORT == 0 { None } else { Some(decode_report(&mut bytes, flags)?) };
     let mut packets = Vec::new();
     while bytes.has_remaining() {
         if packets.len() == PACKETS_MAX {
@@ -134,7 +134,7 @@ fn take_u32(bytes: &mut Bytes) -> Result<u32, FrameError> {
     if bytes.remaining() < 4 { Err(FrameError::Short) } else { Ok(bytes.get_u32_le()) }
 }
 
-fn decode_report(bytes: &mut Bytes, cut: bool) -> Result<Report, FrameError> {
+fn decode_report(bytes: &mut Bytes, flags: u8) -> Result<Report, FrameError> {
     if bytes.remaining() < REPORT_LEN {
         return Err(FrameError::Short);
     }
@@ -153,7 +153,7 @@ fn decode_report(bytes: &mut Bytes, cut: bool) -> Result<Report, FrameError> {
             (from, from + u64::from(bytes.get_u16_le()))
         })
         .collect();
-    let told = if cut { have.last().map_or(next, |(_, end)| *end) } else { u64::MAX };
+    let told = if flags & CUT != 0 { have.last().map_or(next, |(_, end)| *end) } else { u64::MAX };
     Ok(Report { next, order, have, told, room })
 }
 

@@ -15,9 +15,9 @@ impl RoundTrip {
         *mean = *mean * 7 / 8 + rtt / 8;
     }
 
-    /// At least `least`; `initial` before anything is measured.
-    pub(crate) fn timeout(&self, least: Duration, initial: Duration) -> Duration {
+    /// How long silence lasts before it means something; `initial` before anything is measured.
+    pub(crate) fn timeout(&self, initial: Duration) -> Duration {
         // On a shared channel an answer may have to wait for somebody else's frame, however steady it was so far.
-        self.measured.map_or(initial, |(mean, deviation)| mean + (deviation * 4).max(mean)).max(least)
+        self.measured.map_or(initial, |(mean, deviation)| mean + (deviation * 4).max(mean))
     }
 }

@@ -4,7 +4,7 @@
 //! loss of the hop. From the mobile it remembers the gaps of what arrives: what is missing there was lost on the hop, for
 //! nothing lies between the mobile and it. What neither list holds was lost on the wire, and that is congestion.
 
-use crate::packet::before;
+use crate::packet::{Span, before};
 use std::collections::VecDeque;
 
 /// Most ranges that are remembered of a connection; the oldest go first.
@@ -13,23 +13,23 @@ const RANGES_MAX: usize = 256;
 /// Ranges of places, in the order of their begin.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Ranges {
-    ranges: VecDeque<(u32, u32)>,
+    ranges: VecDeque<Span>,
 }
 
 impl Ranges {
     /// Adds one; joins it to the last if they touch.
-    pub(crate) fn insert(&mut self, from: u32, to: u32) {
+    pub(crate) fn insert(&mut self, span: Span) {
         if let Some(last) = self.ranges.back_mut()
-            && !before(last.1, from)
-            && !before(from, last.0)
+            && !before(last.to, span.from)
+            && !before(span.from, last.from)
         {
-            if before(last.1, to) {
-                last.1 = to;
+            if before(last.to, span.to) {
+                last.to = span.to;
             }
             return;
         }
-        let place = self.ranges.iter().position(|(start, _)| before(from, *start)).unwrap_or(self.ranges.len());
-        self.ranges.insert(place, (from, to));
+        let place = self.ranges.iter().position(|other| before(span.from, other.from)).unwrap_or(self.ranges.len());
+        self.ranges.insert(place, span);
         if self.ranges.len() > RANGES_MAX {
             self.ranges.pop_front();
         }
@@ -37,12 +37,12 @@ impl Ranges {
 
     /// Whether one of them holds a place.
     pub(crate) fn holds(&self, place: u32) -> bool {
-        self.ranges.iter().any(|(from, to)| !before(place, *from) && before(place, *to))
+        self.ranges.iter().any(|span| !before(place, span.from) && before(place, span.to))
     }
 
     /// Forgets what lies before a place.
     pub(crate) fn forget_before(&mut self, place: u32) {
-        self.ranges.retain(|(_, to)| before(place, *to));
+        self.ranges.retain(|span| before(place, span.to));
     }
 }
 
@@ -63,8 +63,8 @@ pub(crate) struct Holes {
 
 impl Holes {
     /// Something was sent over the air.
-    pub(crate) fn sent(&mut self, from: u32, to: u32) {
-        self.sent.insert(from, to);
+    pub(crate) fn sent(&mut self, span: Span) {
+        self.sent.insert(span);
     }
 
     /// An acknowledgement of the mobile: does it repeat, and ask for what was lost on the hop?
@@ -76,14 +76,14 @@ impl Holes {
     }
 
     /// Data arrived from the mobile.
-    pub(crate) fn arrived(&mut self, from: u32, to: u32) {
+    pub(crate) fn arrived(&mut self, span: Span) {
         if let Some(seen) = self.seen
-            && before(seen, from)
+            && before(seen, span.from)
         {
-            self.gaps.insert(seen, from);
+            self.gaps.insert(Span { from: seen, to: span.from });
         }
-        if self.seen.is_none_or(|seen| before(seen, to)) {
-            self.seen = Some(to);
+        if self.seen.is_none_or(|seen| before(seen, span.to)) {
+            self.seen = Some(span.to);
         }
     }
 
@@ -104,9 +104,9 @@ mod tests {
     fn only_what_repeats_and_was_sent_over_the_air_is_a_loss_of_the_hop() {
         let mut holes = Holes::default();
         let start = u32::MAX - 50;
-        holes.sent(start, start.wrapping_add(100));
+        holes.sent(Span { from: start, to: start.wrapping_add(100) });
         // From 49 to 149 nothing came over the wire.
-        holes.sent(149, 249);
+        holes.sent(Span { from: 149, to: 249 });
         assert!(!holes.acknowledged(start.wrapping_add(20)));
         assert!(holes.acknowledged(start.wrapping_add(20)));
         assert!(!holes.acknowledged(49));
@@ -116,8 +116,8 @@ mod tests {
     #[test]
     fn gaps_of_what_the_mobile_sends_are_losses_of_the_hop() {
         let mut holes = Holes::default();
-        holes.arrived(0, 100);
-        holes.arrived(200, 300);
+        holes.arrived(Span { from: 0, to: 100 });
+        holes.arrived(Span { from: 200, to: 300 });
         assert!(!holes.acknowledged_to_mobile(100) && holes.acknowledged_to_mobile(100));
         assert!(!holes.acknowledged_to_mobile(300) && !holes.acknowledged_to_mobile(300));
     }
@@ -126,7 +126,7 @@ mod tests {
     fn what_is_remembered_is_bounded() {
         let mut ranges = Ranges::default();
         for n in 0..10_000_u32 {
-            ranges.insert(n * 10, n * 10 + 5);
+            ranges.insert(Span { from: n * 10, to: n * 10 + 5 });
         }
         assert_eq!(ranges.ranges.len(), RANGES_MAX);
         assert!(ranges.holds(99_990) && !ranges.holds(0));

@@ -3,7 +3,7 @@
 //! Nothing is believed that does not fit its bytes: what cannot be read whole (fragments, encrypted payload, headers that
 //! say more than is there) is a packet like any other, only not one of TCP.
 
-use crate::packet::{Flow, Packet, Sacks, TcpHeader};
+use crate::packet::{Flow, Packet, Sacks, Span, TcpHeader};
 use bytes::Bytes;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::Range;
@@ -50,6 +50,19 @@ struct Payload {
     end: usize,
 }
 
+/// Where a header of each version has an address.
+struct AddressAt {
+    v4: usize,
+    v6: usize,
+}
+
+/// Where a packet has its TCP segment.
+struct TcpPlace {
+    at: usize,
+    header_end: usize,
+    end: usize,
+}
+
 impl IpPacket {
     /// A packet out of bytes.
     ///
@@ -66,12 +79,12 @@ impl IpPacket {
 
     /// Who sent it.
     pub fn source(&self) -> IpAddr {
-        self.address(12, 8)
+        self.address(AddressAt { v4: 12, v6: 8 })
     }
 
     /// For whom it is.
     pub fn destination(&self) -> IpAddr {
-        self.address(16, 24)
+        self.address(AddressAt { v4: 16, v6: 24 })
     }
 
     /// Whether it belongs to a connection of TCP: a segment or a piece of one, or an error of the way about one.
@@ -94,13 +107,12 @@ impl IpPacket {
     /// Who asks whom, if it is the first segment of a connection.
     pub fn opening(&self) -> Option<(SocketAddr, SocketAddr)> {
         self.tcp().filter(|header| header.syn && !header.rst && header.ack.is_none())?;
-        let (at, _, _) = self.tcp_place()?;
+        let TcpPlace { at, .. } = self.tcp_place()?;
         let (from, to) = (u16_at(&self.bytes, at)?, u16_at(&self.bytes, at + 2)?);
         Some((SocketAddr::new(self.source(), from), SocketAddr::new(self.destination(), to)))
     }
 
-    /// The address at a place in a header of version 4 or 6.
-    fn address(&self, v4: usize, v6: usize) -> IpAddr {
+    fn address(&self, AddressAt { v4, v6 }: AddressAt) -> IpAddr {
         let v4_bytes = self.bytes.get(v4..v4 + 4).and_then(|bytes| <[u8; 4]>::try_from(bytes).ok());
         let v6_bytes = self.bytes.get(v6..v6 + 16).and_then(|bytes| <[u8; 16]>::try_from(bytes).ok());
         match (version(&self.bytes), v4_bytes, v6_bytes) {
@@ -110,15 +122,14 @@ impl IpPacket {
         }
     }
 
-    /// Where its TCP header begins and ends, and where its payload ends.
-    fn tcp_place(&self) -> Option<(usize, usize, usize)> {
+    fn tcp_place(&self) -> Option<TcpPlace> {
         let payload = payload(&self.bytes)?;
         if payload.protocol != TCP {
             return None;
         }
         let header_len = usize::from(*self.bytes.get(payload.at + 12)? >> 4) * 4;
-        let end = payload.at + header_len;
-        (header_len >= 20 && end <= payload.end).then_some((payload.at, end, payload.end))
+        let place = TcpPlace { at: payload.at, header_end: payload.at + header_len, end: payload.end };
+        (header_len >= 20 && place.header_end <= place.end).then_some(place)
     }
 }
 
@@ -128,11 +139,11 @@ impl Packet for IpPacket {
     }
 
     fn tcp(&self) -> Option<TcpHeader> {
-        let (at, end, payload_end) = self.tcp_place()?;
-        let header = self.bytes.get(at..end)?;
+        let TcpPlace { at, header_end, end } = self.tcp_place()?;
+        let header = self.bytes.get(at..header_end)?;
         let flags = header[13];
         let syn = flags & SYN != 0;
-        let payload = u32::try_from(payload_end - end).ok()?;
+        let payload = u32::try_from(end - header_end).ok()?;
         Some(TcpHeader {
             flow: self.flow(&header[..4]),
             seq: u32_at(header, 4)?,
@@ -147,14 +158,14 @@ impl Packet for IpPacket {
     }
 
     fn mark_loss(&mut self) {
-        let Some((at, _, _)) = self.tcp_place() else { return };
+        let Some(TcpPlace { at, .. }) = self.tcp_place() else { return };
         self.change(at, |header| header[12] |= LOSS_NOTICE);
     }
 
     fn hide_ranges(&mut self) {
-        let Some((at, end, _)) = self.tcp_place() else { return };
+        let Some(TcpPlace { at, header_end, .. }) = self.tcp_place() else { return };
         // Nobody sends the option twice, but who does must not get the second one through.
-        while let Some(place) = self.bytes.get(at + 20..end).and_then(sack_option) {
+        while let Some(place) = self.bytes.get(at + 20..header_end).and_then(sack_option) {
             // Options that do nothing take their place, so that nothing moves.
             self.change(at, |header| header[20 + place.start..20 + place.end].fill(1));
         }
@@ -263,7 +274,7 @@ fn sacks(options: &[u8]) -> Sacks {
     let body = sack_option(options).and_then(|place| options.get(place.start + 2..place.end)).unwrap_or_default();
     for range in body.chunks_exact(8) {
         if let (Some(from), Some(to)) = (u32_at(range, 0), u32_at(range, 4)) {
-            found.push(from, to);
+            found.push(Span { from, to });
         }
     }
     found

@@ -60,6 +60,15 @@ struct Start {
     round_ends: u64,
 }
 
+/// What a report says of what arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arrived {
+    /// The latest transmission.
+    pub order: u64,
+    /// Bytes so far.
+    pub delivered: u64,
+}
+
 impl Pace {
     /// Knows nothing of the hop. `hold`: longest time for which the other end holds a report back.
     pub fn new(hold: Duration) -> Self {
@@ -108,8 +117,8 @@ impl Pace {
         self.in_flight < self.window()
     }
 
-    /// A frame goes. `is_last`: nothing waits behind it.
-    pub fn sent(&mut self, now: Time, order: u64, len: usize, is_last: bool) {
+    /// A frame goes, behind which so much waits.
+    pub fn sent(&mut self, now: Time, order: u64, len: usize, backlog: u32) {
         if self.sent.len() >= SENT_MAX
             && let Some(oldest) = self.sent.pop_front()
         {
@@ -121,11 +130,11 @@ impl Pace {
         }
         self.in_flight += len;
         let (delivered, delivered_at) = (self.delivered, self.delivered_at);
-        self.sent.push_back(Sent { order, len, at: now, delivered, delivered_at, is_last });
+        self.sent.push_back(Sent { order, len, at: now, delivered, delivered_at, is_last: backlog == 0 });
     }
 
-    /// A report: the latest transmission that arrived, and the bytes delivered so far. Gives the round trip, if it tells one.
-    pub fn reported(&mut self, now: Time, order: u64, delivered: u64) -> Option<Duration> {
+    /// A report came. Gives the round trip, if it tells one.
+    pub fn reported(&mut self, now: Time, Arrived { order, delivered }: Arrived) -> Option<Duration> {
         let news = delivered.saturating_sub(self.delivered);
         self.delivered = delivered;
         let mut latest = None;
@@ -198,7 +207,7 @@ mod tests {
         let end = Time::from_micros(2_000_000);
         while now < end {
             while pace.may_send() {
-                pace.sent(now, order, 1400, false);
+                pace.sent(now, order, 1400, 1);
                 free = free.max(now) + Duration::from_micros(1400 * 1_000_000 / bytes_per_second);
                 arrivals.push_back((free + one_way + one_way, order));
                 order += 1;
@@ -208,7 +217,7 @@ mod tests {
             now = at;
             if !lost(arrived) {
                 delivered += 1400;
-                pace.reported(now, arrived, delivered);
+                pace.reported(now, Arrived { order: arrived, delivered });
             }
         }
         (pace, queue_max, delivered)
@@ -239,12 +248,12 @@ mod tests {
         let mut pace = Pace::new(Duration::from_millis(50));
         let mut order = 0;
         while pace.may_send() {
-            pace.sent(Time::ZERO, order, 1400, true);
+            pace.sent(Time::ZERO, order, 1400, 0);
             order += 1;
         }
         pace.forget_flight();
         assert!(pace.may_send());
-        pace.reported(Time::from_micros(9), order, 1400);
+        pace.reported(Time::from_micros(9), Arrived { order, delivered: 1400 });
         assert!(pace.may_send());
     }
 }

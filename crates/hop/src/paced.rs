@@ -4,9 +4,9 @@
 //! only while few enough are on their way; questions to a silent channel and reports always go. The pace's round trips tell the [`Arq`]
 //! what silence means.
 
-use crate::arq::{Arq, ArqConfig, ArqStatistics};
+use crate::arq::{Arq, ArqConfig, ArqStatistics, Measured};
 use crate::frame::Frame;
-use crate::pace::Pace;
+use crate::pace::{Arrived, Pace};
 use crate::packet::Packet;
 use crate::signal::Signal;
 use std::time::Duration;
@@ -80,7 +80,7 @@ impl<P: Packet> Paced<P> {
         let frame = if self.pace.may_send() { self.arq.poll_frame(now) } else { self.arq.poll_short_frame(now) }?;
         if !frame.packets.is_empty() {
             let len = frame.packets.iter().map(Packet::packet_len).sum();
-            self.pace.sent(now, frame.order, len, frame.backlog == 0);
+            self.pace.sent(now, frame.order, len, frame.backlog);
         }
         Some(frame)
     }
@@ -90,9 +90,9 @@ impl<P: Packet> Paced<P> {
         let order = frame.report.as_ref().map(|report| report.order);
         self.arq.handle_frame(now, frame);
         if let Some(order) = order
-            && let Some(span) = self.pace.reported(now, order, self.arq.delivered_len())
+            && let Some(span) = self.pace.reported(now, Arrived { order, delivered: self.arq.delivered_len() })
         {
-            self.arq.measured(span, self.pace.round_trip().unwrap_or(span));
+            self.arq.measured(Measured { last: span, least: self.pace.round_trip().unwrap_or(span) });
         }
     }
 

@@ -48,42 +48,56 @@ pub struct TcpHeader {
     pub sacks: Sacks,
 }
 
+/// Places of a connection's bytes: from one up to another, which is not in it. They count on from zero behind the last.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// The first.
+    pub from: u32,
+    /// The place after the last.
+    pub to: u32,
+}
+
 /// Most ranges that the options of one header hold.
 const SACKS_MAX: usize = 4;
 
-/// Ranges of a selective acknowledgement: from a place up to another, which is not in it.
+/// Ranges of a selective acknowledgement.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Sacks {
-    ranges: [(u32, u32); SACKS_MAX],
+    ranges: [Span; SACKS_MAX],
     len: u8,
 }
 
 impl Sacks {
     /// None.
     pub const fn new() -> Self {
-        Self { ranges: [(0, 0); SACKS_MAX], len: 0 }
+        Self { ranges: [Span { from: 0, to: 0 }; SACKS_MAX], len: 0 }
     }
 
     /// Adds one. An empty one, one that runs backwards and a fifth are left out.
-    pub const fn push(&mut self, from: u32, to: u32) {
-        if before(from, to) && (self.len as usize) < SACKS_MAX {
-            self.ranges[self.len as usize] = (from, to);
+    pub const fn push(&mut self, span: Span) {
+        if before(span.from, span.to) && (self.len as usize) < SACKS_MAX {
+            self.ranges[self.len as usize] = span;
             self.len += 1;
         }
     }
 
     /// All of them, in the order of the option.
-    pub fn ranges(&self) -> &[(u32, u32)] {
+    pub fn ranges(&self) -> &[Span] {
         &self.ranges[..usize::from(self.len)]
     }
 
-    /// Whether one of them holds everything between two places.
-    pub fn hold(&self, from: u32, to: u32) -> bool {
-        self.ranges().iter().any(|(first, last)| !before(from, *first) && !before(*last, to))
+    /// Whether one of them holds all of this.
+    pub fn hold(&self, span: Span) -> bool {
+        self.ranges().iter().any(|held| !before(span.from, held.from) && !before(held.to, span.to))
     }
 }
 
 impl TcpHeader {
+    /// The places of its bytes.
+    pub const fn span(&self) -> Span {
+        Span { from: self.seq, to: self.end() }
+    }
+
     /// The place after its last byte.
     pub const fn end(&self) -> u32 {
         self.seq.wrapping_add(self.len)

@@ -28,7 +28,7 @@
 
 use crate::estimate::RoundTrip;
 use crate::holes::Holes;
-use crate::packet::{Flow, Packet, TcpHeader, before};
+use crate::packet::{Flow, Packet, Span, TcpHeader, before};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use wayfs_types::Time;
@@ -257,7 +257,7 @@ impl<P: Packet> Snoop<P> {
         if let Some(header) = packet.tcp().filter(|header| header.len > 0)
             && let Some(state) = self.flows.get_mut(&header.flow)
         {
-            state.holes.sent(header.seq, header.end());
+            state.holes.sent(header.span());
             state.send(now, header.seq);
             self.arm(now, header.flow);
         }
@@ -286,7 +286,7 @@ impl<P: Packet> Snoop<P> {
         }
         let state = self.state(now, header.flow);
         if header.len > 0 {
-            state.holes.arrived(header.seq, header.end());
+            state.holes.arrived(header.span());
         }
         let Some(ack) = header.ack else {
             self.wire.push_back(packet);
@@ -358,7 +358,7 @@ impl<P: Packet> Snoop<P> {
         }
         let mut passes = true;
         if config.acknowledgements == Acknowledgements::Selective {
-            passes = self.selective(header, duplicate);
+            passes = self.selective(header) || !duplicate;
         } else if duplicate {
             passes = self.duplicate(header.flow);
         }
@@ -385,13 +385,14 @@ impl<P: Packet> Snoop<P> {
         false
     }
 
-    /// What was sent before the segment that caused this acknowledgement, and is not acknowledged, is lost.
-    fn selective(&mut self, header: &TcpHeader, duplicate: bool) -> bool {
+    /// What was sent before the segment that caused this acknowledgement, and is not acknowledged, is lost. Tells whether the sender is
+    /// to hear of it if it is a duplicate.
+    fn selective(&mut self, header: &TcpHeader) -> bool {
         let Some(state) = self.flows.get_mut(&header.flow) else { return true };
         // The mobile said that it has them, or that one caused this.
         let mut place = 0;
         while let Some(kept) = state.kept.get(place) {
-            if header.echo == Some(kept.seq) || header.sacks.hold(kept.seq, kept.end) {
+            if header.echo == Some(kept.seq) || header.sacks.hold(Span { from: kept.seq, to: kept.end }) {
                 state.kept_len -= kept.packet.packet_len();
                 state.arrived = state.arrived.max(kept.order);
                 state.kept.remove(place);
@@ -411,7 +412,7 @@ impl<P: Packet> Snoop<P> {
                 self.send_again(header.flow, place);
             }
         }
-        !duplicate || by_sender || !here
+        by_sender || !here
     }
 
     /// Lets a kept segment go again, ahead of what waits, unless that was done often enough.
@@ -433,7 +434,7 @@ impl<P: Packet> Snoop<P> {
     fn arm(&mut self, now: Time, flow: Flow) {
         let least = self.config.timeout_min;
         if let Some(state) = self.flows.get_mut(&flow) {
-            let timeout = state.round_trip.timeout(least, least) * (1 << state.shift);
+            let timeout = state.round_trip.timeout(least).max(least) * (1 << state.shift);
             let first = state.kept.front().filter(|first| first.order > 0 && !first.queued);
             state.timer = first.map(|first| (first.at + timeout).max(now + Duration::from_micros(1)));
         }

@@ -57,22 +57,29 @@ pub struct StartedBase {
     pub address: std::net::IpAddr,
 }
 
+/// Whether selective acknowledgements are used towards a mobile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Sack {
+    Off,
+    On,
+}
+
 /// Where connections are joined: made for the first mobile that needs it, with and without selective acknowledgements.
 #[derive(Debug)]
 struct Rooms {
     plan: Plan,
     runtime: Handle,
-    open: Mutex<BTreeMap<bool, Arc<Split>>>,
+    open: Mutex<BTreeMap<Sack, Arc<Split>>>,
 }
 
 impl Rooms {
-    fn of(&self, selective: bool) -> Result<Arc<Split>, LinkError> {
+    fn of(&self, sack: Sack) -> Result<Arc<Split>, LinkError> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(split) = open.get(&selective) {
+        if let Some(split) = open.get(&sack) {
             return Ok(Arc::clone(split));
         }
-        let split = Arc::new(Split::open(Plan { selective, ..self.plan }, self.runtime.clone())?);
-        open.insert(selective, Arc::clone(&split));
+        let split = Arc::new(Split::open(Plan { selective: sack == Sack::On, ..self.plan }, self.runtime.clone())?);
+        open.insert(sack, Arc::clone(&split));
         Ok(split)
     }
 }
@@ -99,7 +106,10 @@ struct Desk {
 pub fn run_base(config: &BaseConfig, started: impl FnOnce(&StartedBase)) -> Result<(), LinkError> {
     config.common.settings.check()?;
     let identity = state::identity(&config.common.state)?;
-    let secret = state::secret(&config.common.state, config.new_ticket)?;
+    let secret = match config.new_ticket {
+        true => state::new_secret(&config.common.state)?,
+        false => state::secret(&config.common.state)?,
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.map_err(LinkError::io("start a thread for handshakes"))?;
     let endpoint = {
@@ -127,7 +137,7 @@ pub fn run_base(config: &BaseConfig, started: impl FnOnce(&StartedBase)) -> Resu
         open: Mutex::default(),
     };
     if let Some((_, Scheme::Split { selective })) = config.common.scheme {
-        rooms.of(selective)?;
+        rooms.of(if selective { Sack::On } else { Sack::Off })?;
     }
     let (orders, inbox) = orders().map_err(LinkError::io("make an event"))?;
     let desk = Arc::new(Desk {
@@ -234,7 +244,7 @@ impl Desk {
             Err(why) => return Answer::Refused(why),
         };
         let split = match scheme.1 {
-            Scheme::Split { selective } => match self.rooms.of(selective) {
+            Scheme::Split { selective } => match self.rooms.of(if selective { Sack::On } else { Sack::Off }) {
                 Ok(split) => Some(split),
                 Err(error) => return Answer::Refused(error.to_string()),
             },

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 use wayfs_hop::{
     ArqStatistics, BlockStatistics, Blocks, FRAME_HEADER_LEN, IpPacket, PACKET_HEADER_LEN, Paced, Packet, QueueLimit,
-    Scheme, Signal, Snoop, SnoopStatistics, decode_frame, encode_frame,
+    Scheme, Shape, Signal, Snoop, SnoopStatistics, decode_frame, encode_frame,
 };
 use wayfs_types::Time;
 
@@ -61,7 +61,9 @@ impl End {
                 Self::Frames(Box::new(Frames { paced: Paced::new(config, limit), len_max }))
             }
             Scheme::Snoop(config) if role == Role::Base => Self::Snoop(Box::new(Snoop::new(settings.snoop(config)))),
-            Scheme::Fec { n, k } => Blocks::new(n, k).map_or_else(|_| plain(), |blocks| Self::Blocks(Box::new(blocks))),
+            Scheme::Fec { n, k } => {
+                Blocks::new(Shape { n, k }).map_or_else(|_| plain(), |blocks| Self::Blocks(Box::new(blocks)))
+            }
             Scheme::None | Scheme::Snoop(_) | Scheme::Split { .. } => plain(),
         }
     }

@@ -143,8 +143,7 @@ impl Engine {
 
     fn sleep(&mut self, given: Option<Duration>) -> Result<(), LinkError> {
         let now = clock::now();
-        let is_base = self.role == Role::Base;
-        let timers = self.table.peers.iter().filter_map(|peer| peer.poll_timeout(now, is_base));
+        let timers = self.table.peers.iter().filter_map(|peer| peer.poll_timeout(now, self.role));
         let due = timers.chain([self.mtu.look_at]).min().map_or(SLEEP_MAX, |at| at.since(now));
         let span = given.unwrap_or_else(|| due.clamp(SLEEP_MIN, SLEEP_MAX));
         let timeout = Timespec { tv_sec: span.as_secs().cast_signed(), tv_nsec: i64::from(span.subsec_nanos()) };
@@ -318,10 +317,9 @@ impl Engine {
     }
 
     fn handle_timeouts(&mut self, now: Time) -> Result<(), LinkError> {
-        let is_base = self.role == Role::Base;
         for place in 0..self.table.peers.len() {
             let peer = &mut self.table.peers[place];
-            let (question, down) = peer.handle_timeout(now, is_base);
+            let (question, down) = peer.handle_timeout(now, self.role);
             if down {
                 self.news.tell(&event("down", peer, None));
             }

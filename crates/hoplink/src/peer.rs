@@ -2,6 +2,7 @@
 
 use crate::config::Addresses;
 use crate::end::{Counted, End};
+use crate::keys::Role;
 use crate::report::PeerReport;
 use crate::seal::Kind;
 use crate::sessions::Sessions;
@@ -118,26 +119,26 @@ impl Peer {
         }
     }
 
-    fn ask_at(&self, is_base: bool) -> Option<Time> {
+    fn ask_at(&self, role: Role) -> Option<Time> {
         let wait = ASK_AFTER.saturating_mul(1 << self.asked.saturating_sub(ASKED_MAX).min(5)).min(ASK_MAX);
         let unanswered = match self.asked {
             0 => self.sent_since.map(|at| at + ASK_AFTER),
-            asked if is_base && asked >= ASKED_BY_BASE_MAX => None,
+            asked if role == Role::Base && asked >= ASKED_BY_BASE_MAX => None,
             _ => Some(self.asked_at + wait),
         };
-        let idle = (!is_base).then(|| self.sent_last + IDLE_AFTER);
+        let idle = (role == Role::Mobile).then(|| self.sent_last + IDLE_AFTER);
         unanswered.into_iter().chain(idle).min()
     }
 
     /// When to be woken.
-    pub(crate) fn poll_timeout(&self, now: Time, is_base: bool) -> Option<Time> {
-        self.end.poll_timeout(now).into_iter().chain(self.ask_at(is_base)).min()
+    pub(crate) fn poll_timeout(&self, now: Time, role: Role) -> Option<Time> {
+        self.end.poll_timeout(now).into_iter().chain(self.ask_at(role)).min()
     }
 
     /// Lets timers end. Gives what is to be sent, and whether the channel went down.
-    pub(crate) fn handle_timeout(&mut self, now: Time, is_base: bool) -> (Option<Kind>, bool) {
+    pub(crate) fn handle_timeout(&mut self, now: Time, role: Role) -> (Option<Kind>, bool) {
         self.end.handle_timeout(now);
-        if self.ask_at(is_base).is_none_or(|at| at > now) {
+        if self.ask_at(role).is_none_or(|at| at > now) {
             return (None, false);
         }
         let idle = self.sent_since.is_none();

@@ -198,10 +198,10 @@ impl Split {
         let table = self.inner.table();
         report.turned_away = table.turned_away;
         for connection in table.connections.values().filter(|it| addresses.hold(it.mobile())) {
-            let (to_mobile, to_wire) = connection.owed();
+            let owed = connection.owed();
             report.connections += 1;
-            report.owed_to_mobile += to_mobile;
-            report.owed_to_wire += to_wire;
+            report.owed_to_mobile += owed.to_mobile;
+            report.owed_to_wire += owed.to_wire;
         }
     }
 }

@@ -90,7 +90,7 @@ impl Bottleneck {
     pub(crate) fn departure(&mut self, start: Nanos, len: u64) -> Nanos {
         match &self.capacity {
             Capacity::Unlimited => start,
-            Capacity::Rate(rate) => start + transmission(len, *rate),
+            Capacity::Rate(rate) => start + BitsPerSecond(*rate).time_of(len),
             Capacity::Trace(times) => {
                 let times = Arc::clone(times);
                 self.trace_departure(&times, start, len)
@@ -113,10 +113,14 @@ impl Bottleneck {
     }
 }
 
-/// Nanoseconds that so many bytes take, rounded up.
-fn transmission(len: u64, bits_per_second: u64) -> u64 {
-    let nanos = (u128::from(len) * 8 * 1_000_000_000).div_ceil(u128::from(bits_per_second.max(1)));
-    u64::try_from(nanos).unwrap_or(u64::MAX)
+struct BitsPerSecond(u64);
+
+impl BitsPerSecond {
+    /// Nanoseconds that so many bytes take, rounded up.
+    fn time_of(&self, len: u64) -> u64 {
+        let nanos = (u128::from(len) * 8 * 1_000_000_000).div_ceil(u128::from(self.0.max(1)));
+        u64::try_from(nanos).unwrap_or(u64::MAX)
+    }
 }
 
 /// Length of a trace in milliseconds.

@@ -20,6 +20,7 @@
 //! A trace is named by `trace`; whoever reads the description has to supply its text.
 
 use crate::periods::DRIVER_TICK;
+use crate::propagation::DelaySample;
 use crate::{
     BadPeriods, Capacity, DelayTrace, DelayTraceError, DirectionConfig, Duplex, Durations, Judged, LineConfig,
     LineState, Met, Probability, ProbabilityError, Profile, ReceiverConfig, TraceError, WhenFull,
@@ -412,13 +413,12 @@ impl WayDescription {
 }
 
 fn delay_trace(samples: &[(f64, f64)]) -> Result<DelayTrace, DescriptionError> {
-    let pairs: Result<Vec<(Duration, Duration)>, DescriptionError> = samples
-        .iter()
-        .map(|(at, delay)| Ok((milliseconds("delay_trace_ms", *at)?, milliseconds("delay_trace_ms", *delay)?)))
-        .collect();
-    let mut pairs = pairs?;
-    let (length, _) = pairs.pop().ok_or(DelayTraceError::Empty)?;
-    Ok(DelayTrace::new(pairs, length)?)
+    let ms = |value| milliseconds("delay_trace_ms", value);
+    let read: Result<Vec<DelaySample>, DescriptionError> =
+        samples.iter().map(|(at, delay)| Ok(DelaySample { at: ms(*at)?, delay: ms(*delay)? })).collect();
+    let mut samples = read?;
+    let end = samples.pop().ok_or(DelayTraceError::Empty)?;
+    Ok(DelayTrace::new(samples, end.at)?)
 }
 
 fn number(name: &'static str, value: f64) -> Result<f64, DescriptionError> {
@@ -476,7 +476,8 @@ mod tests {
             plan(&text).unwrap().config.bad_periods.unwrap()
         };
         let ms = Duration::from_millis;
-        assert_eq!(periods("durations = 'uniform20', judged = 'driver'"), BadPeriods::driver(ms(1000), ms(40)));
+        let as_then = BadPeriods { good_mean: ms(1000), bad_mean: ms(40), ..BadPeriods::default() }.at_driver();
+        assert_eq!(periods("durations = 'uniform20', judged = 'driver'"), as_then);
         let held = periods("met = 'held', durations = 'fixed', tick_ms = 10");
         assert_eq!((held.met, held.judged, held.tick), (Met::Held, Judged::AtDriver, ms(10)));
         let slow = plan("down = { receiver = { packets = 3, packet_ms = 20, reservation = true } }").unwrap();

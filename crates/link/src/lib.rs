@@ -28,6 +28,6 @@ pub use loss::{Probability, ProbabilityError, bit_error_loss};
 pub use medium::{Delivery, Duplex, LineId, Medium};
 pub use periods::{BadPeriods, Judged, Met};
 pub use profile::{PROFILES, Profile};
-pub use propagation::{DelayTrace, DelayTraceError};
+pub use propagation::{DelaySample, DelayTrace, DelayTraceError};
 pub use receiver::{ReceiverConfig, WhenFull};
 pub use temporal::{Durations, Temporal, TemporalState};

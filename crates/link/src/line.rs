@@ -233,11 +233,20 @@ impl<P> WayState<P> {
     }
 }
 
-/// Random numbers of a line: of its ways, and of its bad periods.
-fn stream(seed: u64, index: usize, number: u64) -> ChaCha8Rng {
-    let mut random = ChaCha8Rng::seed_from_u64(seed);
-    random.set_stream(index as u64 * STREAMS_PER_LINE + number);
-    random
+/// From what a line draws: the seed of all lines, and its place among them.
+#[derive(Debug, Clone, Copy)]
+struct LineSeed {
+    seed: u64,
+    index: usize,
+}
+
+impl LineSeed {
+    /// Random numbers of a line: of its ways, and of its bad periods.
+    fn stream(self, number: u64) -> ChaCha8Rng {
+        let mut random = ChaCha8Rng::seed_from_u64(self.seed);
+        random.set_stream(self.index as u64 * STREAMS_PER_LINE + number);
+        random
+    }
 }
 
 /// State of a line.
@@ -257,7 +266,7 @@ pub(crate) struct Line<P> {
 
 impl<P> Line<P> {
     pub(crate) fn new(config: LineConfig, seed: u64, index: usize, now: Time) -> Self {
-        let stream = |number| stream(seed, index, number);
+        let stream = |number| LineSeed { seed, index }.stream(number);
         let ways = [WayState::new(&config.up, stream(0), now), WayState::new(&config.down, stream(1), now)];
         let mut line = Self {
             config,
@@ -277,9 +286,9 @@ impl<P> Line<P> {
     /// Draws everything anew, as a new line of this seed and place would; bad periods begin again.
     pub(crate) fn reseed(&mut self, seed: u64, index: usize, now: Time) {
         for (number, way) in (0..).zip(&mut self.ways) {
-            way.random = stream(seed, index, number);
+            way.random = LineSeed { seed, index }.stream(number);
         }
-        self.random = stream(seed, index, 2);
+        self.random = LineSeed { seed, index }.stream(2);
         self.restart_bad_periods(now);
     }
 

@@ -57,8 +57,9 @@ impl Default for BadPeriods {
 
 impl BadPeriods {
     /// As in the driver of 1995 and 1996: multiples of 20 ms, uniform in 0 to twice the mean, judged when the driver is called.
-    pub fn driver(good_mean: Duration, bad_mean: Duration) -> Self {
-        Self { good_mean, bad_mean, tick: DRIVER_TICK, judged: Judged::AtDriver, ..Self::default() }
+    #[must_use]
+    pub fn at_driver(self) -> Self {
+        Self { durations: Durations::Uniform, tick: DRIVER_TICK, judged: Judged::AtDriver, met: Met::Lost, ..self }
     }
 }
 

@@ -28,7 +28,7 @@ pub struct Profile {
     pub bytes_per_bit_error: u64,
     /// Mean milliseconds of good and of bad periods, uniform; a zero bad mean is none.
     pub periods_ms: (u64, u64),
-    /// Whether they are those of the driver of 1995 ([`BadPeriods::driver`]): multiples of 20 ms, judged when the driver is called.
+    /// Whether they are those of the driver of 1995 ([`BadPeriods::at_driver`]): multiples of 20 ms, judged when the driver is called.
     pub at_driver: bool,
     /// Receive buffer of the first end in packets, and microseconds that it takes for each; zero packets: none.
     pub receiver: (usize, u64),
@@ -64,24 +64,34 @@ const PLAIN: Profile = Profile {
     source: "no limit of its own",
 };
 
-const fn both(name: &'static str, delay_us: u64, rate: u64, source: &'static str) -> Profile {
+/// What both directions have.
+struct Both {
+    delay_us: u64,
+    bits_per_second: u64,
+}
+
+const fn both(name: &'static str, both: Both, source: &'static str) -> Profile {
     Profile {
         name,
-        delay_us,
-        up_bits_per_second: rate,
-        down_bits_per_second: rate,
+        delay_us: both.delay_us,
+        up_bits_per_second: both.bits_per_second,
+        down_bits_per_second: both.bits_per_second,
         queue_len_max: QUEUE_LEN,
         source,
         ..PLAIN
     }
 }
 
-const fn scenario(name: &'static str, delay_us: u64, bits_per_second: u64) -> Profile {
-    both(name, delay_us, bits_per_second, THESIS)
+const fn scenario(name: &'static str, both_ways: Both) -> Profile {
+    both(name, both_ways, THESIS)
 }
 
 const fn nfs_wireless(name: &'static str, bad_ms: u64) -> Profile {
-    Profile { periods_ms: (1000, bad_ms), duplex: Duplex::Half, ..both(name, 0, 1_000_000, NFS_WIRELESS) }
+    Profile {
+        periods_ms: (1000, bad_ms),
+        duplex: Duplex::Half,
+        ..both(name, Both { delay_us: 0, bits_per_second: 1_000_000 }, NFS_WIRELESS)
+    }
 }
 
 /// The same with the model of the papers in all details.
@@ -95,19 +105,23 @@ const fn at_distance(name: &'static str, loss_ppm: u32) -> Profile {
 }
 
 const fn tcp_wireless(name: &'static str, bytes_per_bit_error: u64) -> Profile {
-    Profile { bytes_per_bit_error, duplex: Duplex::Half, ..both(name, 0, 2_000_000, TCP_WIRELESS) }
+    Profile {
+        bytes_per_bit_error,
+        duplex: Duplex::Half,
+        ..both(name, Both { delay_us: 0, bits_per_second: 2_000_000 }, TCP_WIRELESS)
+    }
 }
 
 /// All of them; the first eight are the wide-area scenarios.
 pub const PROFILES: [Profile; 35] = [
-    scenario("local-area", 0, 10_000_000),
-    scenario("small-distance", 15_000, 4_000_000),
-    scenario("medium-distance", 33_500, 3_000_000),
-    scenario("large-distance", 45_000, 1_000_000),
-    scenario("intercontinental", 55_000, 1_000_000),
-    scenario("low-bandwidth", 0, 56_000),
-    scenario("high-latency", 200_000, 10_000_000),
-    scenario("passive-propagation", 82_150, 3_000_000),
+    scenario("local-area", Both { delay_us: 0, bits_per_second: 10_000_000 }),
+    scenario("small-distance", Both { delay_us: 15_000, bits_per_second: 4_000_000 }),
+    scenario("medium-distance", Both { delay_us: 33_500, bits_per_second: 3_000_000 }),
+    scenario("large-distance", Both { delay_us: 45_000, bits_per_second: 1_000_000 }),
+    scenario("intercontinental", Both { delay_us: 55_000, bits_per_second: 1_000_000 }),
+    scenario("low-bandwidth", Both { delay_us: 0, bits_per_second: 56_000 }),
+    scenario("high-latency", Both { delay_us: 200_000, bits_per_second: 10_000_000 }),
+    scenario("passive-propagation", Both { delay_us: 82_150, bits_per_second: 3_000_000 }),
     nfs_wireless("wireless-1mb", 0),
     nfs_wireless("wireless-1mb-bad-40ms", 40),
     nfs_wireless("wireless-1mb-bad-80ms", 80),
@@ -133,10 +147,16 @@ pub const PROFILES: [Profile; 35] = [
     at_distance("wavelan-150-feet", 100_000),
     Profile {
         source: "TCP over wireless links, 1996: 16 hops, bottleneck 1.5 Mb/s; bandwidth x delay 23 KB gives the delay",
-        ..both("wan-16-hops", 62_800, 1_500_000, "")
+        ..both("wan-16-hops", Both { delay_us: 62_800, bits_per_second: 1_500_000 }, "")
     },
-    Profile { queue_len_max: 256 * 1024, ..both("ethernet-100", 100, 100_000_000, "fast Ethernet; our choice") },
-    Profile { queue_len_max: 1 << 20, ..both("gigabit", 50, 1_000_000_000, "gigabit Ethernet; our choice") },
+    Profile {
+        queue_len_max: 256 * 1024,
+        ..both("ethernet-100", Both { delay_us: 100, bits_per_second: 100_000_000 }, "fast Ethernet; our choice")
+    },
+    Profile {
+        queue_len_max: 1 << 20,
+        ..both("gigabit", Both { delay_us: 50, bits_per_second: 1_000_000_000 }, "gigabit Ethernet; our choice")
+    },
     Profile {
         name: "dsl",
         delay_us: 10_000,
@@ -206,7 +226,7 @@ impl Profile {
         let (good_mean, bad_mean) = (Duration::from_millis(good), Duration::from_millis(bad));
         let bad_periods = (bad > 0).then(|| {
             let plain = BadPeriods { good_mean, bad_mean, ..BadPeriods::default() };
-            if self.at_driver { BadPeriods::driver(good_mean, bad_mean) } else { plain }
+            if self.at_driver { plain.at_driver() } else { plain }
         });
         let (packets_max, micros) = self.receiver;
         let per_packet = Duration::from_micros(micros);
@@ -251,7 +271,10 @@ mod tests {
     fn the_papers_own_values_have_names() {
         let named = |name: &str| Profile::named(name).unwrap().line();
         let ms = Duration::from_millis;
-        assert_eq!(named("wireless-1mb-driver-bad-80ms").bad_periods, Some(BadPeriods::driver(ms(1000), ms(80))));
+        assert_eq!(
+            named("wireless-1mb-driver-bad-80ms").bad_periods,
+            Some(BadPeriods { good_mean: ms(1000), bad_mean: ms(80), ..BadPeriods::default() }.at_driver())
+        );
         assert_eq!(named("wireless-1mb-slow-mobile").down.receiver.unwrap().packets_max, 8);
         assert_eq!(named("wavelan-100-feet").up.loss.value(), 0.01);
     }

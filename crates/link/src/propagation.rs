@@ -22,21 +22,30 @@ pub enum DelayTraceError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DelayTrace {
     /// From when on which delay holds.
-    samples: Vec<(Duration, Duration)>,
+    samples: Vec<DelaySample>,
     length: Duration,
 }
 
+/// From when on a recorded delay holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DelaySample {
+    /// Since the begin of the trace.
+    pub at: Duration,
+    /// The delay.
+    pub delay: Duration,
+}
+
 impl DelayTrace {
-    /// From pairs of (when, delay), the first at zero; after `length` it starts again.
+    /// From samples, the first at zero; after `length` it starts again.
     ///
     /// # Errors
     /// [`DelayTraceError`] names the sample.
-    pub fn new(samples: Vec<(Duration, Duration)>, length: Duration) -> Result<Self, DelayTraceError> {
+    pub fn new(samples: Vec<DelaySample>, length: Duration) -> Result<Self, DelayTraceError> {
         if samples.is_empty() || length.is_zero() {
             return Err(DelayTraceError::Empty);
         }
-        for (index, (at, _)) in samples.iter().enumerate() {
-            let in_order = if index == 0 { at.is_zero() } else { samples[index - 1].0 < *at };
+        for (index, DelaySample { at, .. }) in samples.iter().enumerate() {
+            let in_order = if index == 0 { at.is_zero() } else { samples[index - 1].at < *at };
             if !in_order || *at >= length {
                 return Err(DelayTraceError::Order(index));
             }
@@ -48,8 +57,8 @@ impl DelayTrace {
     pub fn at(&self, time: Time) -> Duration {
         let length = u64::try_from(self.length.as_micros()).unwrap_or(u64::MAX).max(1);
         let offset = Duration::from_micros(time.as_micros() % length);
-        let next = self.samples.partition_point(|(at, _)| *at <= offset);
-        self.samples[next - 1].1
+        let next = self.samples.partition_point(|sample| sample.at <= offset);
+        self.samples[next - 1].delay
     }
 }
 
@@ -96,9 +105,13 @@ mod tests {
         Duration::from_millis(milliseconds)
     }
 
+    const fn sample(at: u64, delay: u64) -> DelaySample {
+        DelaySample { at: ms(at), delay: ms(delay) }
+    }
+
     #[test]
     fn recorded_delays_change_by_steps_and_repeat() {
-        let trace = DelayTrace::new(vec![(ms(0), ms(10)), (ms(5), ms(20))], ms(8)).unwrap();
+        let trace = DelayTrace::new(vec![sample(0, 10), sample(5, 20)], ms(8)).unwrap();
         let delays: Vec<u128> = [0, 4, 5, 7, 8, 13].map(|t| trace.at(Time::from_micros(t * 1000)).as_millis()).to_vec();
         assert_eq!(delays, [10, 10, 20, 20, 10, 20]);
     }
@@ -106,7 +119,7 @@ mod tests {
     #[test]
     fn recorded_delays_out_of_order_are_refused() {
         assert_eq!(DelayTrace::new(vec![], ms(1)), Err(DelayTraceError::Empty));
-        assert_eq!(DelayTrace::new(vec![(ms(1), ms(1))], ms(2)), Err(DelayTraceError::Order(0)));
-        assert_eq!(DelayTrace::new(vec![(ms(0), ms(1)), (ms(9), ms(1))], ms(9)), Err(DelayTraceError::Order(1)));
+        assert_eq!(DelayTrace::new(vec![sample(1, 1)], ms(2)), Err(DelayTraceError::Order(0)));
+        assert_eq!(DelayTrace::new(vec![sample(0, 1), sample(9, 1)], ms(9)), Err(DelayTraceError::Order(1)));
     }
 }

@@ -121,7 +121,12 @@ mod tests {
     #[test]
     fn periods_of_a_kernels_timer_are_multiples_of_its_tick_up_to_twice_the_mean() {
         let mut random = ChaCha8Rng::seed_from_u64(7);
-        let periods = BadPeriods::driver(Duration::from_secs(1), Duration::from_millis(40));
+        let periods = BadPeriods {
+            good_mean: Duration::from_secs(1),
+            bad_mean: Duration::from_millis(40),
+            ..BadPeriods::default()
+        }
+        .at_driver();
         let hop = Temporal::new(&periods, Time::ZERO, &mut random);
         let mut counts = std::collections::BTreeMap::new();
         for _ in 0..10_000 {

@@ -4,7 +4,7 @@
 //! a gain times that bandwidth; losses are repaired and otherwise ignored.
 
 use crate::flight::Sent;
-use crate::recovery::{Ack, Core, DUPLICATES, Recovery};
+use crate::recovery::{Ack, Core, Recovery};
 use crate::sack::take_blocks;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -54,7 +54,7 @@ impl Recovery for Bbr {
             self.arrived = self.arrived.max(sent.order);
             self.measure(core, ack, sent);
         }
-        core.mark_lost_before(self.arrived, u64::from(DUPLICATES));
+        core.mark_lost_before(self.arrived);
         self.act(core, ack);
     }
 
@@ -163,7 +163,7 @@ mod tests {
             una: Seq::new(1),
             nxt: Seq::new(1),
             flight: Flight::default(),
-            window: Window::new(1000, 10, Growth::PerSegment),
+            window: Window::new(crate::control::InitialWindow { mss: 1000, segments: 10 }, Growth::PerSegment),
             peer_window: 1 << 20,
             pacing: None,
             delivered: 1000,

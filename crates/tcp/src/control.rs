@@ -25,8 +25,17 @@ pub(crate) struct Window {
     growth: Growth,
 }
 
+/// Congestion window of a connection that begins.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct InitialWindow {
+    /// Bytes of a segment.
+    pub(crate) mss: u32,
+    pub(crate) segments: u32,
+}
+
 impl Window {
-    pub(crate) const fn new(mss: u32, segments: u32, growth: Growth) -> Self {
+    pub(crate) const fn new(initial: InitialWindow, growth: Growth) -> Self {
+        let InitialWindow { mss, segments } = initial;
         Self { cwnd: mss * segments, ssthresh: Self::max(growth), mss, growth }
     }
 
@@ -67,7 +76,7 @@ mod tests {
 
     #[test]
     fn a_window_of_bsd_opens_by_acknowledgements_and_an_eighth_and_never_passes_its_bound() {
-        let mut window = Window::new(1400, 1, Growth::PerAcknowledgement);
+        let mut window = Window::new(InitialWindow { mss: 1400, segments: 1 }, Growth::PerAcknowledgement);
         window.ssthresh = 5600;
         for _ in 0..4 {
             window.open(2800);
@@ -85,7 +94,7 @@ mod tests {
 
     #[test]
     fn an_acknowledgement_of_a_whole_window_after_a_recovery_opens_by_one_segment_only() {
-        let mut window = Window::new(1000, 20, Growth::PerSegment);
+        let mut window = Window::new(InitialWindow { mss: 1000, segments: 20 }, Growth::PerSegment);
         window.halve(64_000);
         window.cwnd = window.ssthresh;
         window.open(20_000);
@@ -98,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_window_of_linux_opens_by_segments_and_by_one_in_a_round_trip() {
-        let mut window = Window::new(1000, 2, Growth::PerSegment);
+        let mut window = Window::new(InitialWindow { mss: 1000, segments: 2 }, Growth::PerSegment);
         window.ssthresh = 4000;
         // Slow start up to the threshold, then a segment for a window's worth of acknowledgements.
         window.open(2000);

@@ -1,7 +1,7 @@
 //! CUBIC (RFC 9438) with selective acknowledgements and losses found by the order of transmissions, as in Linux.
 
 use crate::Seq;
-use crate::recovery::{Ack, Core, DUPLICATES, Recovery};
+use crate::recovery::{Ack, Core, Recovery};
 use crate::sack::take_blocks;
 use std::time::Duration;
 use wayfs_types::Time;
@@ -36,7 +36,7 @@ impl Recovery for Cubic {
         if ended {
             self.recover = None;
         }
-        let lost = core.mark_lost_before(self.arrived, u64::from(DUPLICATES));
+        let lost = core.mark_lost_before(self.arrived);
         if lost > 0 && self.recover.is_none() {
             self.recover = Some(core.nxt);
             core.fast_retransmits += 1;

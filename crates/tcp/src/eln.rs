@@ -16,14 +16,23 @@ pub(crate) struct Eln {
     after: Option<u32>,
 }
 
+/// Why a segment was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    /// A queue was full.
+    Congestion,
+    /// The link lost it, as a notice says.
+    Link,
+}
+
 impl Eln {
     pub(crate) const fn new(patience: u32) -> Self {
         Self { patience, duplicates: 0, after: None }
     }
 
-    fn begin(&mut self, core: &mut Core, notice: bool) {
+    fn begin(&mut self, core: &mut Core, cause: Cause) {
         core.fast_retransmits += 1;
-        if !notice {
+        if cause == Cause::Congestion {
             core.window.halve(core.peer_window);
             core.window.cwnd = core.window.ssthresh;
         }
@@ -43,12 +52,15 @@ impl Recovery for Eln {
             core.window.open(ack.acked_len());
         } else if ack.duplicate {
             self.duplicates += 1;
-            let notice = ack.segment.loss_notice;
-            let patience = if notice { self.patience } else { DUPLICATES };
+            let cause = if ack.segment.loss_notice { Cause::Link } else { Cause::Congestion };
+            let patience = match cause {
+                Cause::Link => self.patience,
+                Cause::Congestion => DUPLICATES,
+            };
             if self.after.is_some() {
                 core.window.cwnd += core.window.mss;
             } else if self.duplicates >= patience {
-                self.begin(core, notice);
+                self.begin(core, cause);
             }
         } else {
             // The receiver's window moved: as in 4.4BSD the count begins anew.

@@ -34,6 +34,15 @@ pub(crate) struct Sent {
     pub(crate) delivered_at: Time,
 }
 
+/// What is noted of a transmission, as in [`Sent`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stamp {
+    pub(crate) order: u64,
+    pub(crate) at: Time,
+    pub(crate) delivered: u64,
+    pub(crate) delivered_at: Time,
+}
+
 impl Sent {
     /// Sequence numbers that it occupies.
     pub(crate) fn seq_len(&self) -> u32 {
@@ -153,7 +162,7 @@ impl Flight {
     }
 
     /// The next to be sent again: an urgent one, else the first lost one if so much room is left.
-    pub(crate) fn retransmit(&mut self, room: u32, order: u64, now: Time, delivered: (u64, Time)) -> Option<Sent> {
+    pub(crate) fn retransmit(&mut self, room: u32, stamp: Stamp) -> Option<Sent> {
         let next = self.segments.iter().position(|sent| sent.urgent).or_else(|| {
             self.segments
                 .iter()
@@ -165,8 +174,8 @@ impl Flight {
             self.pipe += sent.seq_len();
         }
         (sent.fate, sent.urgent, sent.retransmitted) = (Fate::InFlight, false, true);
-        (sent.order, sent.at) = (order, now);
-        (sent.delivered, sent.delivered_at) = delivered;
+        (sent.order, sent.at) = (stamp.order, stamp.at);
+        (sent.delivered, sent.delivered_at) = (stamp.delivered, stamp.delivered_at);
         Some(sent.clone())
     }
 }
@@ -174,6 +183,8 @@ impl Flight {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const STAMP: Stamp = Stamp { order: 9, at: Time::ZERO, delivered: 0, delivered_at: Time::ZERO };
 
     fn flight(count: u32) -> Flight {
         let mut flight = Flight::default();
@@ -201,8 +212,8 @@ mod tests {
         assert_eq!(flight.mark_sacked(Seq::new(200), Seq::new(400)).len(), 2);
         assert_eq!(flight.mark_sacked(Seq::new(200), Seq::new(400)).len(), 0);
         assert_eq!((flight.mark_lost(|sent| sent.order < 2), flight.pipe()), (2, 100));
-        assert!(flight.retransmit(99, 9, Time::ZERO, (0, Time::ZERO)).is_none());
-        let again = flight.retransmit(100, 9, Time::ZERO, (0, Time::ZERO)).unwrap();
+        assert!(flight.retransmit(99, STAMP).is_none());
+        let again = flight.retransmit(100, STAMP).unwrap();
         assert_eq!((again.seq.number(), again.order, flight.pipe()), (0, 9, 200));
         assert_eq!(flight.acknowledge(Seq::new(400)).len(), 4);
         assert_eq!(flight.pipe(), 100);
@@ -219,8 +230,8 @@ mod tests {
     fn what_is_urgent_goes_without_room() {
         let mut flight = flight(2);
         flight.urge_first();
-        assert!(flight.retransmit(0, 9, Time::ZERO, (0, Time::ZERO)).is_some());
-        assert!(flight.retransmit(0, 9, Time::ZERO, (0, Time::ZERO)).is_none());
+        assert!(flight.retransmit(0, STAMP).is_some());
+        assert!(flight.retransmit(0, STAMP).is_none());
         assert_eq!(flight.pipe(), 200);
     }
 }

@@ -85,9 +85,9 @@ impl Core {
         self.flight.mark_lost(|_| true);
     }
 
-    /// Those on their way lost that were sent at least `slack` transmissions before the latest one that is known to have arrived.
-    pub(crate) fn mark_lost_before(&mut self, arrived: u64, slack: u64) -> usize {
-        self.flight.mark_lost(|sent| sent.order + slack < arrived)
+    /// Those on their way lost that were sent more than three transmissions before the latest one that is known to have arrived.
+    pub(crate) fn mark_lost_before(&mut self, arrived: u64) -> usize {
+        self.flight.mark_lost(|sent| sent.order + u64::from(DUPLICATES) < arrived)
     }
 
     /// Whether something waits to be sent again.

@@ -5,6 +5,7 @@
 //! deviation that this arithmetic comes down to is 3, so the timeout over a short path is 3 ticks: 1 to 1.5 s.
 
 use crate::Timers;
+use std::ops::Range;
 use std::time::Duration;
 use wayfs_types::Time;
 
@@ -54,12 +55,13 @@ impl Rto {
         Self { timers, shift: 0, ticks: Ticks::default(), fine: None }
     }
 
-    /// A segment that was sent once came back acknowledged.
-    pub(crate) fn sample(&mut self, sent: Time, now: Time) {
+    /// A segment that was sent once, at the start, came back acknowledged at the end.
+    pub(crate) fn sample(&mut self, Range { start: sent, end: now }: Range<Time>) {
         self.shift = 0;
         match self.timers {
             Timers::Coarse { phase } => {
-                let elapsed = tick(now, phase, SLOW) - tick(sent, phase, SLOW);
+                let clock = TickClock { phase, every: SLOW };
+                let elapsed = clock.ticks_by(now) - clock.ticks_by(sent);
                 self.ticks.sample(i64::try_from(elapsed).unwrap_or(i64::MAX));
             }
             Timers::Fine { .. } => self.sample_fine(now.since(sent)),
@@ -83,7 +85,7 @@ impl Rto {
     /// When a retransmission timer that is set now ends.
     pub(crate) fn deadline(&self, now: Time) -> Time {
         match self.timers {
-            Timers::Coarse { phase } => nth_tick(now, phase, SLOW, self.coarse_ticks()),
+            Timers::Coarse { phase } => TickClock { phase, every: SLOW }.nth_after(now, self.coarse_ticks()),
             Timers::Fine { rto_min } => now + self.fine_timeout(rto_min),
         }
     }
@@ -91,7 +93,7 @@ impl Rto {
     /// When a delayed acknowledgement goes at the latest.
     pub(crate) fn ack_deadline(&self, now: Time) -> Time {
         match self.timers {
-            Timers::Coarse { phase } => nth_tick(now, phase, FAST, 1),
+            Timers::Coarse { phase } => TickClock { phase, every: FAST }.nth_after(now, 1),
             Timers::Fine { .. } => now + FINE_ACK_DELAY,
         }
     }
@@ -126,17 +128,28 @@ impl Ticks {
     }
 }
 
-/// How many ticks have come by then.
-fn tick(at: Time, phase: Duration, every: Duration) -> u64 {
-    let phase = micros(phase) % micros(every);
-    (at.as_micros() + micros(every) - phase) / micros(every)
+/// A timer of the kernel that runs all the time.
+#[derive(Debug, Clone, Copy)]
+struct TickClock {
+    phase: Duration,
+    every: Duration,
 }
 
-/// The time of the `n`-th tick after now.
-fn nth_tick(now: Time, phase: Duration, every: Duration, n: u32) -> Time {
-    let offset = micros(phase) % micros(every);
-    let number = tick(now, phase, every) + u64::from(n);
-    Time::from_micros(number * micros(every) + offset - micros(every))
+impl TickClock {
+    fn offset(self) -> u64 {
+        micros(self.phase) % micros(self.every)
+    }
+
+    /// How many ticks have come by then.
+    fn ticks_by(self, at: Time) -> u64 {
+        (at.as_micros() + micros(self.every) - self.offset()) / micros(self.every)
+    }
+
+    /// The time of the `n`-th tick after now.
+    fn nth_after(self, now: Time, n: u32) -> Time {
+        let number = self.ticks_by(now) + u64::from(n);
+        Time::from_micros(number * micros(self.every) + self.offset() - micros(self.every))
+    }
 }
 
 fn micros(span: Duration) -> u64 {
@@ -169,7 +182,7 @@ mod tests {
     fn short_round_trips_bring_a_coarse_timeout_to_three_ticks() {
         let mut rto = coarse(0);
         for n in 0..50 {
-            rto.sample(ms(n * 1000 + 10), ms(n * 1000 + 20));
+            rto.sample(ms(n * 1000 + 10)..ms(n * 1000 + 20));
         }
         assert_eq!(rto.deadline(ms(60_010)), ms(61_500));
     }
@@ -177,12 +190,12 @@ mod tests {
     #[test]
     fn timeouts_double_up_to_a_bound_until_something_is_measured() {
         let mut rto = coarse(0);
-        rto.sample(ms(10), ms(20));
+        rto.sample(ms(10)..ms(20));
         for _ in 0..20 {
             rto.back_off();
         }
         assert_eq!(rto.deadline(ms(0)), ms(64_000));
-        rto.sample(ms(10), ms(20));
+        rto.sample(ms(10)..ms(20));
         assert!(rto.deadline(ms(0)) <= ms(2000));
     }
 
@@ -191,7 +204,7 @@ mod tests {
         let mut rto = Rto::new(Timers::Fine { rto_min: Duration::from_millis(200) });
         assert_eq!(rto.deadline(ms(0)), ms(1000));
         for _ in 0..100 {
-            rto.sample(ms(0), ms(50));
+            rto.sample(ms(0)..ms(50));
         }
         let deadline = rto.deadline(ms(0));
         assert!(ms(249) < deadline && deadline < ms(252), "{deadline:?}");

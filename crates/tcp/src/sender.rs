@@ -1,7 +1,7 @@
 //! The sending half: what may leave when, and the retransmission timer.
 
-use crate::control::{Growth, Window};
-use crate::flight::{Fate, Flight, Sent};
+use crate::control::{Growth, InitialWindow, Window};
+use crate::flight::{Fate, Flight, Sent, Stamp};
 use crate::recovery::{Ack, Core, Recovery, recovery};
 use crate::rto::Rto;
 use crate::{Config, Segment, Seq, Timers};
@@ -79,7 +79,7 @@ impl Sender {
             una: start,
             nxt: start,
             flight: Flight::default(),
-            window: Window::new(config.mss, config.initial_window, growth),
+            window: Window::new(InitialWindow { mss: config.mss, segments: config.initial_window }, growth),
             peer_window: 0,
             pacing: None,
             delivered: 0,
@@ -196,12 +196,12 @@ impl Sender {
                     return None;
                 }
                 self.timed = None;
-                self.rto.sample(at, now);
+                self.rto.sample(at..now);
                 Some(now.since(at))
             }
             Timers::Fine { .. } => {
                 let last = acked.iter().rev().find(|sent| !sent.retransmitted && sent.fate != Fate::Sacked)?;
-                self.rto.sample(last.at, now);
+                self.rto.sample(last.at..now);
                 Some(now.since(last.at))
             }
         }
@@ -237,8 +237,9 @@ impl Sender {
             return None;
         }
         let room = self.core.window.cwnd.saturating_sub(self.core.flight.pipe());
-        let stamp = (self.core.delivered, self.delivered_at);
-        if let Some(sent) = self.core.flight.retransmit(room, self.order, now, stamp) {
+        let stamp =
+            Stamp { order: self.order, at: now, delivered: self.core.delivered, delivered_at: self.delivered_at };
+        if let Some(sent) = self.core.flight.retransmit(room, stamp) {
             self.order += 1;
             self.statistics.retransmitted += 1;
             // Nobody knows which of the two transmissions an acknowledgement is for.

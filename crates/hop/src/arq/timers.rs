@@ -15,13 +15,13 @@ impl<P: Packet> Arq<P> {
         if self.held.is_empty() || self.poll_due {
             return None;
         }
-        let timeout = self.round_trip.timeout(self.config.timeout_min, self.config.timeout_initial);
+        let timeout = self.round_trip.timeout(self.config.timeout_initial).max(self.config.timeout_min);
         if self.polls == 0
             && let Some(last) = self.flowing.filter(|_| self.least.is_some() && self.asked.is_none())
         {
             // Reports that waited together come together; only the next one's due time says when it may be missed.
             let soonest = self.config.hold + self.config.timeout_min + self.least.unwrap_or_default();
-            return Some(last + self.gaps.timeout(soonest, timeout + self.config.hold));
+            return Some(last + self.gaps.timeout(timeout + self.config.hold).max(soonest));
         }
         // Nothing is on its way before a question, so its answer takes the shortest time.
         let asking = self.least.filter(|_| self.polls > 0).map(|least| least * 2 + REPORT_DELAY);

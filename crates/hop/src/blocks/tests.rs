@@ -27,7 +27,7 @@ fn arrive(end: &mut Blocks, pieces: impl IntoIterator<Item = Bytes>) -> Vec<u8> 
 
 #[test]
 fn as_many_losses_as_sums_are_computed_and_more_are_not() {
-    let (mut from, mut to) = (Blocks::new(6, 4).unwrap(), Blocks::new(6, 4).unwrap());
+    let (mut from, mut to) = (Blocks::new(Shape { n: 6, k: 4 }).unwrap(), Blocks::new(Shape { n: 6, k: 4 }).unwrap());
     for number in 0..8 {
         from.send(Time::ZERO, &packet(number, 40 + 100 * usize::from(number)));
     }
@@ -42,7 +42,7 @@ fn as_many_losses_as_sums_are_computed_and_more_are_not() {
 
 #[test]
 fn a_block_that_does_not_fill_is_closed_in_time() {
-    let (mut from, mut to) = (Blocks::new(6, 4).unwrap(), Blocks::new(6, 4).unwrap());
+    let (mut from, mut to) = (Blocks::new(Shape { n: 6, k: 4 }).unwrap(), Blocks::new(Shape { n: 6, k: 4 }).unwrap());
     from.send(Time::ZERO, &packet(7, 60));
     from.send(Time::ZERO, &packet(8, 900));
     assert_eq!(pieces(&mut from).len(), 2);
@@ -56,7 +56,7 @@ fn a_block_that_does_not_fill_is_closed_in_time() {
 
 #[test]
 fn pieces_that_make_no_sense_are_dropped_and_nothing_grows() {
-    let mut to = Blocks::new(6, 4).unwrap();
+    let mut to = Blocks::new(Shape { n: 6, k: 4 }).unwrap();
     let mut state = 5_u32;
     for _ in 0..50_000 {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

@@ -105,8 +105,10 @@ fn with_ranges() -> Vec<u8> {
 fn a_segment_is_read_with_its_ranges() {
     let header = packet(tcp4(ACK, &with_ranges(), &[7; 100])).tcp().unwrap();
     assert_eq!((header.seq, header.len, header.ack, header.window), (0x1000, 100, Some(0x2000), 256));
-    assert_eq!(header.sacks.ranges(), [(0x2100, 0x2200), (0x2300, 0x2400)]);
-    assert!(header.sacks.hold(0x2110, 0x2200) && !header.sacks.hold(0x2110, 0x2201));
+    assert_eq!(header.sacks.ranges(), [Span { from: 0x2100, to: 0x2200 }, Span { from: 0x2300, to: 0x2400 }]);
+    assert!(
+        header.sacks.hold(Span { from: 0x2110, to: 0x2200 }) && !header.sacks.hold(Span { from: 0x2110, to: 0x2201 })
+    );
     let syn = packet(tcp4(SYN, &[2, 4, 5, 180], &[])).tcp().unwrap();
     assert!(syn.syn && syn.ack.is_none() && syn.len == 1);
     assert_eq!(packet(tcp4(FIN | ACK, &[], &[1])).tcp().unwrap().len, 2);

@@ -7,6 +7,7 @@ use crate::host;
 use crate::keys::Role;
 use crate::seal::{Kind, OVERHEAD};
 use serde_json::json;
+use std::net::IpAddr;
 use wayfs_hop::{FRAME_HEADER_LEN, PACKET_HEADER_LEN};
 use wayfs_types::Time;
 
@@ -20,8 +21,7 @@ impl Engine {
         for place in 0..self.table.peers.len() {
             let peer = &mut self.table.peers[place];
             let Some((at, (here, path))) = peer.at.and_then(|at| Some((at, host::way_to(at)?))) else { continue };
-            let is_v6 = at.ip().to_canonical().is_ipv6();
-            mtu = mtu.min(fits(path, is_v6));
+            mtu = mtu.min(fits(path, at.ip().to_canonical()));
             if self.role == Role::Mobile && self.mtu.here.replace(here).is_some_and(|before| before != here) {
                 peer.end.hand_off(now);
                 self.news.tell(&event("moved", peer, None));
@@ -39,8 +39,12 @@ impl Engine {
     }
 }
 
-/// Longest packet through the device if a line on the way carries datagrams of so many bytes.
-fn fits(path: u32, is_v6: bool) -> u16 {
-    let around = (if is_v6 { 48 } else { 28 }) + OVERHEAD + FRAME_HEADER_LEN + PACKET_HEADER_LEN + REPORT_ROOM;
+/// Longest packet through the device if a line on the way to this address carries datagrams of so many bytes.
+fn fits(path: u32, peer: IpAddr) -> u16 {
+    let headers = match peer {
+        IpAddr::V4(_) => 28,
+        IpAddr::V6(_) => 48,
+    };
+    let around = headers + OVERHEAD + FRAME_HEADER_LEN + PACKET_HEADER_LEN + REPORT_ROOM;
     u16::try_from(path).unwrap_or(u16::MAX).saturating_sub(around as u16).max(MTU_MIN)
 }

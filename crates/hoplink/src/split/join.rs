@@ -37,6 +37,13 @@ pub(super) struct Streams {
     pub(super) to_wire: AtomicU64,
 }
 
+/// Bytes that were acknowledged to one side and not by the other.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Owed {
+    pub(super) to_mobile: u64,
+    pub(super) to_wire: u64,
+}
+
 impl Connection {
     pub(super) fn new(opener: Side, ends: Ends) -> Self {
         Self {
@@ -67,15 +74,15 @@ impl Connection {
         self.ended.notify_one();
     }
 
-    /// Bytes that were acknowledged to one side and not by the other: owed to the mobile, and to the wire.
-    pub(super) fn owed(&self) -> (u64, u64) {
-        let Some(streams) = self.streams.get() else { return (0, 0) };
+    /// What each side is to get still.
+    pub(super) fn owed(&self) -> Owed {
+        let Some(streams) = self.streams.get() else { return Owed::default() };
         let (mobile, wire) = (streams.mobile.as_fd(), streams.wire.as_fd());
         let held = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        (
-            socket::unread(wire) + held(&streams.to_mobile) + socket::unacknowledged(mobile),
-            socket::unread(mobile) + held(&streams.to_wire) + socket::unacknowledged(wire),
-        )
+        Owed {
+            to_mobile: socket::unread(wire) + held(&streams.to_mobile) + socket::unacknowledged(mobile),
+            to_wire: socket::unread(mobile) + held(&streams.to_wire) + socket::unacknowledged(wire),
+        }
     }
 
     fn taker(&self) -> std::sync::MutexGuard<'_, Option<oneshot::Sender<TcpStream>>> {

@@ -16,10 +16,17 @@ pub(crate) struct Errors {
     in_run: u32,
 }
 
+/// From which stream of which seed random numbers come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stream {
+    pub(crate) seed: u64,
+    pub(crate) number: u64,
+}
+
 impl Errors {
-    pub(crate) fn new(mean: f64, run: u32, seed: u64, stream: u64) -> Self {
-        let mut random = ChaCha8Rng::seed_from_u64(seed);
-        random.set_stream(stream);
+    pub(crate) fn new(mean: f64, run: u32, from: Stream) -> Self {
+        let mut random = ChaCha8Rng::seed_from_u64(from.seed);
+        random.set_stream(from.number);
         let mut errors = Self { random, mean, run, left: 0.0, in_run: 0 };
         errors.left = errors.draw();
         errors
@@ -56,11 +63,11 @@ mod tests {
 
     #[test]
     fn losses_come_as_often_as_bytes_go_by_and_in_runs() {
-        let mut errors = Errors::new(65_536.0, 1, 1, 0);
+        let mut errors = Errors::new(65_536.0, 1, Stream { seed: 1, number: 0 });
         let lost = (0..100_000).filter(|_| errors.lose(1500)).count();
         // 1 - exp(-1500 / 65536) = 2.263 %, give or take four standard errors.
         assert!((2075..2455).contains(&lost), "{lost}");
-        let mut errors = Errors::new(65_536.0, 6, 1, 0);
+        let mut errors = Errors::new(65_536.0, 6, Stream { seed: 1, number: 0 });
         let fates: Vec<bool> = (0..10_000).map(|_| errors.lose(1500)).collect();
         let runs: Vec<usize> = fates.split(|lost| !lost).map(<[bool]>::len).filter(|len| *len > 0).collect();
         assert!(runs.iter().all(|len| len % 6 == 0) && runs.len() > 50, "{runs:?}");

@@ -1,9 +1,10 @@
 //! A hop with packets in it, and the scheme at its ends.
 
 use super::carried::Carried;
+use super::errors::Stream;
 use super::{Below, Errors, Hop, Repeats};
 use std::collections::{BTreeMap, VecDeque};
-use wayfs_hop::{Arq, ArqConfig, Code, Frame, Paced, Packet, QueueLimit, Scheme, Snoop};
+use wayfs_hop::{Arq, ArqConfig, Code, Frame, Paced, Packet, QueueLimit, Scheme, Shape, Snoop};
 use wayfs_link::{Duplex, LineId, Medium, Way};
 use wayfs_tcp::Segment;
 use wayfs_types::Time;
@@ -77,7 +78,7 @@ const RECEIVE_LEN_MAX: usize = 768 * 1024;
 const UP_MAX: usize = 1000;
 
 impl Stage {
-    pub(super) fn new(hop: &Hop, seed: u64, index: u64) -> Self {
+    pub(super) fn new(hop: &Hop, Stream { seed, number: index }: Stream) -> Self {
         let ends = match hop.scheme {
             Scheme::None | Scheme::Split { .. } => Ends::None { down: VecDeque::new() },
             Scheme::Snoop(config) => Ends::Snoop(Box::new(Snoop::new(config))),
@@ -87,7 +88,7 @@ impl Stage {
             }
             Scheme::Arq(config) => Ends::Arq(Box::new([Arq::new(config), Arq::new(config)])),
             Scheme::Fec { n, k } => Ends::Code(Box::new(Coded {
-                code: Code::new(n, k).expect("the name of a scheme was checked"),
+                code: Code::new(Shape { n, k }).expect("the name of a scheme was checked"),
                 k,
                 queue: VecDeque::new(),
                 block: 0,
@@ -95,7 +96,8 @@ impl Stage {
                 arrived: BTreeMap::new(),
             })),
         };
-        let errors = [0, 1].map(|way| Errors::new(hop.bytes_per_error, hop.run, seed, 16 * index + way));
+        let errors =
+            [0, 1].map(|way| Errors::new(hop.bytes_per_error, hop.run, Stream { seed, number: 16 * index + way }));
         // Every stage draws its own numbers.
         let seed = seed.wrapping_add(index.wrapping_mul(0x9E37_79B9_7F4A_7C15));
         let mut medium = Medium::new(vec![hop.line.clone()], hop.duplex, seed, Time::ZERO);

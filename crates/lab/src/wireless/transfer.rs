@@ -1,5 +1,6 @@
 //! Connections over a path.
 
+use super::errors::Stream;
 use super::reader::{Reader, Reading};
 use super::stage::Stage;
 use super::{Hop, Route};
@@ -96,12 +97,14 @@ impl Transfer {
     /// Carries it out.
     pub(crate) fn run(&self) -> Outcome {
         let mut random = ChaCha8Rng::seed_from_u64(self.seed ^ 0x5eed);
-        let mut stages: Vec<Stage> =
-            (0..).zip(&self.route.hops).map(|(n, hop): (u64, &Hop)| Stage::new(hop, self.seed, n)).collect();
+        let mut stages: Vec<Stage> = (0..)
+            .zip(&self.route.hops)
+            .map(|(n, hop): (u64, &Hop)| Stage::new(hop, Stream { seed: self.seed, number: n }))
+            .collect();
         let (mut now, mut times, mut trace, mut got) = (Time::ZERO, Vec::new(), Vec::new(), 0.0);
         let mut fixed = SenderStatistics::default();
         for (flow, size) in (1..).zip(&self.sizes) {
-            let mut world = World::new(self, stages, flow, *size, now, &mut random);
+            let mut world = World::new(self, stages, Connection { flow, size: *size }, now, &mut random);
             world.run();
             times.push(world.now.since(now).as_secs_f64());
             got += f64::from(world.got);
@@ -139,12 +142,20 @@ fn out_of_step(config: Config, random: &mut ChaCha8Rng) -> Config {
     Config { timers, ..config }
 }
 
+/// A connection of a transfer.
+#[derive(Debug, Clone, Copy)]
+struct Connection {
+    /// Its number.
+    flow: u32,
+    /// Bytes that it carries.
+    size: u32,
+}
+
 impl<'a> World<'a> {
     fn new(
         transfer: &'a Transfer,
         stages: Vec<Stage>,
-        flow: u32,
-        size: u32,
+        Connection { flow, size }: Connection,
         now: Time,
         random: &mut ChaCha8Rng,
     ) -> Self {
