@@ -152,7 +152,7 @@ impl Mount {
 
     /// The kernel caps read-ahead at 128 KiB whatever is agreed; root can lift that for one mount.
     pub(crate) fn raise_readahead(&self, bytes: u32) {
-        let Some((major, minor)) = self.unmounter.device_number() else { return };
+        let Some(mountinfo::DeviceNumber { major, minor }) = self.unmounter.device_number() else { return };
         let path = format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb");
         if let Err(error) = std::fs::write(&path, (bytes / 1024).to_string()) {
             debug!(%error, "read-ahead stays at the kernel's default");

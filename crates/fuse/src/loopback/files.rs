@@ -12,8 +12,8 @@ use super::inodes::Node;
 use super::names::drop_set_id_bits;
 use super::{Loopback, descriptor_path};
 use crate::{
-    BackingId, Delivery, Entry, Errno, FileHandle, InitFlags, LockOwner, LockScope, Notifier, OpenFlags, Opened,
-    Operation, Reply, Request,
+    BackingId, Delivery, Entry, Errno, FileHandle, InitFlags, LockScope, Notifier, OpenFlags, Opened, Operation, Reply,
+    Request,
 };
 
 /// A passthrough registration and how many handles use it.
@@ -58,7 +58,7 @@ impl Handles {
 impl Loopback {
     pub(super) fn handle_file(&self, request: &Request, reply: Reply) {
         match request.operation() {
-            Operation::Open { flags, kill_suid_gid } => match self.open(request, flags, kill_suid_gid) {
+            Operation::Open { flags, .. } => match self.open(request, flags) {
                 Ok(opened) => {
                     if reply.opened(&opened) == Delivery::Gone {
                         self.close(opened.handle());
@@ -86,7 +86,9 @@ impl Loopback {
                 reply.ok();
             }
             Operation::Release { handle, lock_owner, unlock_flock, .. } => {
-                self.release_locks(request, lock_owner, unlock_flock);
+                if unlock_flock {
+                    self.locks.release(request.inode(), LockScope::Flock, lock_owner);
+                }
                 self.close(handle);
                 reply.ok();
             }
@@ -96,11 +98,12 @@ impl Loopback {
         }
     }
 
-    fn open(&self, request: &Request, flags: i32, kill_suid_gid: bool) -> Result<Opened, Errno> {
+    fn open(&self, request: &Request, flags: i32) -> Result<Opened, Errno> {
         let node = self.inodes.node(request.inode())?;
         let host = host_flags(flags, self.access());
         let fd = rustix::fs::open(descriptor_path(&node.fd), host, Mode::empty())?;
-        if kill_suid_gid && host.contains(OFlags::TRUNC) {
+        let kills_set_id = matches!(request.operation(), Operation::Open { kill_suid_gid: true, .. });
+        if kills_set_id && host.contains(OFlags::TRUNC) {
             drop_set_id_bits(&node)?;
         }
         Ok(self.opened(node, fd))
@@ -191,12 +194,6 @@ impl Loopback {
             && let Some((_, notifier)) = self.mount.get()
         {
             drop_user(&file.node, notifier);
-        }
-    }
-
-    fn release_locks(&self, request: &Request, owner: LockOwner, unlock_flock: bool) {
-        if unlock_flock {
-            self.locks.release(request.inode(), LockScope::Flock, owner);
         }
     }
 }

@@ -19,13 +19,14 @@ impl Loopback {
                 };
             }
             Operation::Write { handle, offset, data, kill_suid_gid, .. } => {
-                match self.write(handle, offset, data, kill_suid_gid) {
+                let kill_set_id = |len| if kill_suid_gid { self.kill_set_id(handle).map(|()| len) } else { Ok(len) };
+                match self.write(handle, offset, data).and_then(kill_set_id) {
                     Ok(len) => reply.written(len),
                     Err(errno) => reply.error(errno),
                 };
             }
             Operation::Fsync { handle, data_only } => {
-                reply.result(self.fsync(handle, data_only));
+                reply.result(if data_only { self.fdatasync(handle) } else { self.fsync(handle) });
             }
             Operation::Fallocate { handle, offset, length, mode } => {
                 let result = self.handles.file(handle).and_then(|file| {
@@ -69,19 +70,22 @@ impl Loopback {
         Ok(data)
     }
 
-    fn write(&self, handle: FileHandle, offset: u64, data: &[u8], kill_suid_gid: bool) -> Result<u32, Errno> {
+    fn write(&self, handle: FileHandle, offset: u64, data: &[u8]) -> Result<u32, Errno> {
         let file = self.handles.file(handle)?;
         let len = rustix::io::pwrite(&file.fd, data, offset)?;
-        if kill_suid_gid {
-            drop_set_id_bits(&file.node)?;
-        }
         u32::try_from(len).map_err(|_| Errno::IO)
     }
 
-    fn fsync(&self, handle: FileHandle, data_only: bool) -> Result<(), Errno> {
-        let file = self.handles.file(handle)?;
-        let result = if data_only { rustix::fs::fdatasync(&file.fd) } else { rustix::fs::fsync(&file.fd) };
-        Ok(result?)
+    fn kill_set_id(&self, handle: FileHandle) -> Result<(), Errno> {
+        drop_set_id_bits(&self.handles.file(handle)?.node)
+    }
+
+    fn fsync(&self, handle: FileHandle) -> Result<(), Errno> {
+        Ok(rustix::fs::fsync(&self.handles.file(handle)?.fd)?)
+    }
+
+    fn fdatasync(&self, handle: FileHandle) -> Result<(), Errno> {
+        Ok(rustix::fs::fdatasync(&self.handles.file(handle)?.fd)?)
     }
 
     fn seek(&self, handle: FileHandle, offset: u64, whence: SeekWhence) -> Result<u64, Errno> {

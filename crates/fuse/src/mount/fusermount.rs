@@ -44,10 +44,19 @@ pub(super) fn mount(point: &Path, options: &MountOptions) -> Result<Device, Moun
     receive_fd(&ours).map_err(MountError::NoHelper).map(Device::from_fd)
 }
 
-/// Unmounts by the helper; `lazy` detaches a mount that is in use.
-pub(super) fn umount(point: &Path, lazy: bool) -> io::Result<()> {
+/// Unmounts by the helper.
+pub(super) fn umount(point: &Path) -> io::Result<()> {
+    run_umount(point, &["-u"])
+}
+
+/// The same; a mount that is in use is detached.
+pub(super) fn umount_lazily(point: &Path) -> io::Result<()> {
+    run_umount(point, &["-u", "-z"])
+}
+
+fn run_umount(point: &Path, options: &[&str]) -> io::Result<()> {
     let mut command = Command::new(HELPER);
-    command.arg("-u").args(lazy.then_some("-z")).arg("--").arg(point).stdin(Stdio::null());
+    command.args(options).arg("--").arg(point).stdin(Stdio::null());
     let output = command.output()?;
     if output.status.success() {
         return Ok(());

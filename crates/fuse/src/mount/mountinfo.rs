@@ -5,11 +5,18 @@ use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
+/// The number of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DeviceNumber {
+    pub(crate) major: u32,
+    pub(crate) minor: u32,
+}
+
 /// One line of the table, as far as we need it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MountEntry {
-    /// Major and minor number of the file system's device.
-    pub(crate) device: (u32, u32),
+    /// Of the file system.
+    pub(crate) device: DeviceNumber,
     /// Where it is mounted.
     pub(crate) point: PathBuf,
     /// Its type, as `fuse.wayfs`.
@@ -41,7 +48,7 @@ fn parse_line(line: &[u8]) -> Option<MountEntry> {
     let point = unescape(fields.nth(1)?);
     let fs_type = fields.skip_while(|field| *field != b"-").nth(1)?;
     Some(MountEntry {
-        device: (major.parse().ok()?, minor.parse().ok()?),
+        device: DeviceNumber { major: major.parse().ok()?, minor: minor.parse().ok()? },
         point: PathBuf::from(OsString::from_vec(point)),
         fs_type: String::from_utf8_lossy(fs_type).into_owned(),
     })
@@ -74,7 +81,7 @@ mod tests {
     fn a_line_is_understood() {
         let line = b"36 35 0:47 / /mnt/with\\040space rw,noatime shared:1 master:2 - fuse.wayfs home rw,user_id=0";
         let entry = parse_line(line).unwrap();
-        assert_eq!(entry.device, (0, 47));
+        assert_eq!(entry.device, DeviceNumber { major: 0, minor: 47 });
         assert_eq!(entry.point, Path::new("/mnt/with space"));
         assert_eq!(entry.fs_type, "fuse.wayfs");
     }

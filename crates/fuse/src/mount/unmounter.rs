@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::mount::UnmountFlags;
 use tracing::debug;
 
+use super::mountinfo::DeviceNumber;
 use super::{MountMethod, UmountError, fusermount, mountinfo};
 
 /// How hard to unmount.
@@ -32,7 +33,7 @@ pub struct Unmounter {
 struct Inner {
     point: PathBuf,
     /// The number of the mounted file system's device; `None` if it was not in the mount table.
-    device: Option<(u32, u32)>,
+    device: Option<DeviceNumber>,
     method: MountMethod,
     /// True once unmounted. Held over the system call so that two threads do not unmount twice, the
     /// second time what lies below.
@@ -40,7 +41,7 @@ struct Inner {
 }
 
 impl Unmounter {
-    pub(super) fn new(point: PathBuf, device: Option<(u32, u32)>, method: MountMethod) -> Self {
+    pub(super) fn new(point: PathBuf, device: Option<DeviceNumber>, method: MountMethod) -> Self {
         Self { inner: Arc::new(Inner { point, device, method, gone: Mutex::new(false) }) }
     }
 
@@ -50,7 +51,7 @@ impl Unmounter {
         &self.inner.point
     }
 
-    pub(super) fn device_number(&self) -> Option<(u32, u32)> {
+    pub(super) fn device_number(&self) -> Option<DeviceNumber> {
         self.inner.device
     }
 
@@ -119,18 +120,18 @@ impl Unmounter {
 
     fn umount_by_helper(&self, mode: UmountMode) -> io::Result<()> {
         match mode {
-            UmountMode::Orderly => fusermount::umount(&self.inner.point, false),
-            UmountMode::Lazy => fusermount::umount(&self.inner.point, true),
+            UmountMode::Orderly => fusermount::umount(&self.inner.point),
+            UmountMode::Lazy => fusermount::umount_lazily(&self.inner.point),
             UmountMode::Force => self.umount_directly(mode).or_else(|_| {
                 self.abort();
-                fusermount::umount(&self.inner.point, true)
+                fusermount::umount_lazily(&self.inner.point)
             }),
         }
     }
 
     /// Ends the connection by its control file, which belongs to whoever mounted.
     fn abort(&self) {
-        let Some((_, minor)) = self.inner.device else { return };
+        let Some(DeviceNumber { minor, .. }) = self.inner.device else { return };
         let path = format!("/sys/fs/fuse/connections/{minor}/abort");
         if let Err(error) = std::fs::write(path, "1") {
             debug!(%error, "the connection goes on for what is open");
