@@ -91,7 +91,7 @@ impl<'a, E> NewBytes<'a, E> {
     fn cut_at<S: ChunkSink<Error = E>>(&mut self, at: u64, sink: &mut S) -> Result<Entry, WriteError<E>> {
         let written_until = self.written_from(at);
         if written_until == self.new_size || written_until - at >= self.shape.chunk_max as u64 {
-            return self.cut_written(at, written_until, sink);
+            return self.cut_written(at..written_until, sink);
         }
         let left = self.new_size - at;
         let mut want = self.shape.chunk_avg;
@@ -113,11 +113,10 @@ impl<'a, E> NewBytes<'a, E> {
         self.dirty.get(next).filter(|dirty| dirty.start <= at).map_or(at, |dirty| dirty.end)
     }
 
-    /// As [`NewBytes::cut_at`], where everything up to `until` was written.
+    /// As [`NewBytes::cut_at`], at the start of a range that was written.
     fn cut_written<S: ChunkSink<Error = E>>(
         &mut self,
-        at: u64,
-        until: u64,
+        Range { start: at, end: until }: Range<u64>,
         sink: &mut S,
     ) -> Result<Entry, WriteError<E>> {
         let len = (until - at).min(self.shape.chunk_max as u64) as usize;

@@ -83,7 +83,7 @@ pub(crate) fn rewrite_in<S: ChunkSink>(
 ) -> Result<Rewritten, WriteError<S::Error>> {
     let sizes = Sizes { old: edit.old.size(), new: edit.new_size };
     let dirty = tidy(edit.dirty, sizes.new);
-    let touched = touched(&dirty, sizes.old, sizes.new);
+    let touched = touched(&dirty, sizes);
     let mut read_more = |offset, len| read(offset, len);
     let mut bytes = NewBytes::new(shape, &mut read_more, &dirty, sizes);
     if touched.is_empty() && sizes.old == sizes.new {

@@ -1,5 +1,6 @@
 //! Which bytes of a file an edit touched, tidied.
 
+use crate::new_bytes::Sizes;
 use std::ops::Range;
 
 /// Sorts ranges, cuts them at `size`, drops empty ones and joins those that meet.
@@ -21,12 +22,12 @@ pub(crate) fn tidy(ranges: &[Range<u64>], size: u64) -> Vec<Range<u64>> {
 ///
 /// The last chunk of a file ends where the file ends, not where its content says:
 /// it is cut again whenever the end moves.
-pub(crate) fn touched(dirty: &[Range<u64>], old_size: u64, new_size: u64) -> Vec<Range<u64>> {
+pub(crate) fn touched(dirty: &[Range<u64>], Sizes { old, new }: Sizes) -> Vec<Range<u64>> {
     let mut ranges = dirty.to_vec();
-    if new_size > old_size {
-        ranges.push(old_size.saturating_sub(1)..new_size);
-    } else if new_size < old_size {
-        ranges.push(new_size.saturating_sub(1)..new_size);
+    if new > old {
+        ranges.push(old.saturating_sub(1)..new);
+    } else if new < old {
+        ranges.push(new.saturating_sub(1)..new);
     }
-    tidy(&ranges, new_size)
+    tidy(&ranges, new)
 }

@@ -9,7 +9,7 @@
 //! `docs/conflicts.md` tells the rules with examples.
 
 use crate::chain::chained;
-use crate::edit::Edit;
+use crate::edit::{Edit, Permissions};
 use crate::view::{ViewMut, inode};
 use crate::{Effect, Outcome, attributes, exchange, limits, lost, make, remove, rename, store};
 use std::sync::Arc;
@@ -61,11 +61,12 @@ fn dispatch<V: ViewMut>(edit: &mut Edit<'_, V>, op: &Op) -> Result<Effect, Stora
     }
     match op {
         Op::Create { parent, name, kind, mode, uid, gid, content } => {
-            let inode = edit.new_inode(kind.clone(), *mode, *uid, *gid, content.clone());
+            let permissions = Permissions { mode: *mode, uid: *uid, gid: *gid };
+            let inode = edit.new_inode(kind.clone(), permissions, content.clone());
             make::create(edit, *parent, name, inode)
         }
         Op::Mkdir { parent, name, mode, uid, gid } => {
-            let inode = edit.new_directory(*mode, *uid, *gid);
+            let inode = edit.new_directory(Permissions { mode: *mode, uid: *uid, gid: *gid });
             make::create(edit, *parent, name, inode)
         }
         Op::Link { file, parent, name } => make::link(edit, *file, *parent, name),

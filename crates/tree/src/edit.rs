@@ -50,6 +50,14 @@ pub(crate) struct Edit<'a, V> {
     pub(crate) label: String,
 }
 
+/// Whose a new file is, and what others may do with it.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Permissions {
+    pub(crate) mode: u16,
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+}
+
 impl<'a, V: ViewMut> Edit<'a, V> {
     pub(crate) fn new(view: &'a mut V, record: &'a Record, label: String) -> Self {
         Self { view, record, label }
@@ -60,7 +68,8 @@ impl<'a, V: ViewMut> Edit<'a, V> {
         FileId::made_by(self.record.id)
     }
 
-    pub(crate) fn new_inode(&self, kind: Kind, mode: u16, uid: u32, gid: u32, content: Content) -> Inode {
+    pub(crate) fn new_inode(&self, kind: Kind, permissions: Permissions, content: Content) -> Inode {
+        let Permissions { mode, uid, gid } = permissions;
         let content = if kind == Kind::File { content } else { Content::EMPTY };
         let time = self.record.time;
         Inode {
@@ -78,8 +87,8 @@ impl<'a, V: ViewMut> Edit<'a, V> {
         }
     }
 
-    pub(crate) fn new_directory(&self, mode: u16, uid: u32, gid: u32) -> Inode {
-        self.new_inode(Kind::Directory, mode, uid, gid, Content::EMPTY)
+    pub(crate) fn new_directory(&self, permissions: Permissions) -> Inode {
+        self.new_inode(Kind::Directory, permissions, Content::EMPTY)
     }
 
     pub(crate) fn inode(&self, file: FileId) -> Result<Option<Arc<Inode>>, StorageError> {
@@ -187,7 +196,7 @@ impl<'a, V: ViewMut> Edit<'a, V> {
         let Some(equal) = self.inode(target)?.map(|inode| inode.version) else {
             return Ok(());
         };
-        let mut inode = self.new_inode(Kind::File, 0, 0, 0, Content::EMPTY);
+        let mut inode = self.new_inode(Kind::File, Permissions::default(), Content::EMPTY);
         inode.version = equal;
         inode.attr_version = AttrVersion(stands_for);
         inode.merged_into = Some(target);

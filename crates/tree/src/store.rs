@@ -7,7 +7,7 @@
 //! that nobody can tell whether the file's line goes through it. It becomes a copy, or brings the file back until the version that is named
 //! comes, too.
 
-use crate::edit::{Edit, Met, later};
+use crate::edit::{Edit, Met, Permissions, later};
 use crate::landing::{locate, settle};
 use crate::lineage::{follow, holds_or_lost};
 use crate::lost::forget_loss;
@@ -134,7 +134,8 @@ fn store_beside<V: ViewMut>(
     // A living file has a place, unless a peer said otherwise.
     let Some(place) = inode.places.first().cloned() else { return store_unknown(edit, new) };
     let at = edit.conflict_place(&place)?;
-    let mut copy = edit.new_inode(Kind::File, inode.mode, inode.uid, inode.gid, new.content.clone());
+    let permissions = Permissions { mode: inode.mode, uid: inode.uid, gid: inode.gid };
+    let mut copy = edit.new_inode(Kind::File, permissions, new.content.clone());
     copy.mtime = new.mtime;
     copy.xattrs = inode.xattrs.clone();
     edit.attach(own, copy, at)?;
@@ -174,7 +175,8 @@ fn store_unknown<V: ViewMut>(edit: &mut Edit<'_, V>, new: &New<'_>) -> Result<Ef
     let place = Place { parent: FileId::ROOT, name };
     // Only its owner may read what nobody's rights are known of.
     let user = edit.record.user.0;
-    let mut inode = edit.new_inode(Kind::File, 0o600, user, 0, new.content.clone());
+    let permissions = Permissions { mode: 0o600, uid: user, gid: 0 };
+    let mut inode = edit.new_inode(Kind::File, permissions, new.content.clone());
     inode.mtime = new.mtime;
     let at = edit.conflict_place(&place)?;
     edit.attach(own, inode, at)?;
