@@ -7,12 +7,12 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use wayfs_lab::{LabError, Options, Progress, experiment, report, run};
+use wayfs_lab::{LabError, Options, Parts, Progress, experiment, report, run};
 
 struct Terminal;
 
 impl Progress for Terminal {
-    fn show(&self, done: u64, total: u64, what: &str) {
+    fn show(&self, Parts { done, total }: Parts, what: &str) {
         eprintln!("{done}/{total} {what}");
     }
 }

@@ -10,10 +10,19 @@ use std::path::{Path, PathBuf};
 /// Keys of settings that every network heeds.
 pub(crate) const SETTINGS_OF_NETWORKS: &[&str] = &["awake"];
 
+/// How far an experiment is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Parts {
+    /// Parts that are done.
+    pub done: usize,
+    /// All of them.
+    pub total: usize,
+}
+
 /// Somebody who watches.
 pub trait Progress {
-    /// `done` of `total` parts are done, and `what` comes next.
-    fn show(&self, done: u64, total: u64, what: &str);
+    /// So many parts are done, and `what` comes next.
+    fn show(&self, parts: Parts, what: &str);
 }
 
 /// What a run is to be like.
@@ -143,9 +152,9 @@ impl<'a> Context<'a> {
         Ok(csv)
     }
 
-    /// Tells who watches: `done` of `total` parts are done, and `what` comes next.
-    pub fn progress(&self, done: usize, total: usize, what: &str) {
-        self.progress.show(done as u64, total as u64, what);
+    /// Tells who watches: so many parts are done, and `what` comes next.
+    pub fn progress(&self, parts: Parts, what: &str) {
+        self.progress.show(parts, what);
     }
 
     /// What idle cores did in the last topology that was given back.

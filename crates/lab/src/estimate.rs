@@ -23,6 +23,15 @@ pub struct Estimate {
     pub samples: u64,
 }
 
+/// How often something happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hits {
+    /// It did.
+    pub hits: u64,
+    /// It could have.
+    pub trials: u64,
+}
+
 impl Estimate {
     /// A number without uncertainty: counted, or measured once.
     pub const fn exact(value: f64) -> Self {
@@ -55,8 +64,8 @@ impl Estimate {
         Self { mean, low: mean - half, high: mean + half, samples: count as u64 }
     }
 
-    /// Of a share, `hits` of `trials`, by Wilson's interval.
-    pub fn share(hits: u64, trials: u64) -> Self {
+    /// Of the share of hits, by Wilson's interval.
+    pub fn share(Hits { hits, trials }: Hits) -> Self {
         if trials == 0 {
             return Self { samples: 0, ..Self::exact(0.0) };
         }
@@ -123,10 +132,10 @@ mod tests {
 
     #[test]
     fn wilsons_interval_is_the_textbooks_and_stays_within_zero_and_one() {
-        let estimate = Estimate::share(10, 100);
+        let estimate = Estimate::share(Hits { hits: 10, trials: 100 });
         assert!((estimate.low - 0.0552).abs() < 0.0005 && (estimate.high - 0.1744).abs() < 0.0005, "{estimate:?}");
-        assert_eq!(Estimate::share(0, 10).low, 0.0);
-        assert!(Estimate::share(0, 10).high > 0.2);
+        assert_eq!(Estimate::share(Hits { hits: 0, trials: 10 }).low, 0.0);
+        assert!(Estimate::share(Hits { hits: 0, trials: 10 }).high > 0.2);
     }
 
     #[test]

@@ -77,11 +77,11 @@ mod tun;
 pub mod usage;
 mod wireless;
 
-pub use context::{Context, Options, Progress};
+pub use context::{Context, Options, Parts, Progress};
 pub use csv::Csv;
 pub use emulator::Lateness;
 pub use error::LabError;
-pub use estimate::{Estimate, quantile};
+pub use estimate::{Estimate, Hits, quantile};
 pub use experiment::{Experiment, check_settings, run};
 pub use experiments::{EXPERIMENTS, experiment};
 pub use figure::{Axis, Figure, Origin, Point, Scale, Series, Style};

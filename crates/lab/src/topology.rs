@@ -48,6 +48,13 @@ pub struct Topology {
     keep_awake: KeepAwake,
 }
 
+/// One end of a line, by the places of its hosts.
+#[derive(Debug, Clone, Copy)]
+struct Towards {
+    host: usize,
+    peer: usize,
+}
+
 impl Topology {
     /// An empty topology. `seed` decides every loss, jitter and bad period of its lines.
     ///
@@ -144,7 +151,10 @@ impl Topology {
         for (line, mobile) in mobiles.iter().enumerate() {
             let first = self.index(mobile)?;
             let number = self.links.len() + states.len();
-            let devices = [self.device(first, second, number, &states), self.device(second, first, number, &states)];
+            let devices = [
+                self.device(Towards { host: first, peer: second }, number, &states),
+                self.device(Towards { host: second, peer: first }, number, &states),
+            ];
             ends.push(Ends {
                 first: self.tun(first, &devices[0])?.into(),
                 second: self.tun(second, &devices[1])?.into(),
@@ -411,7 +421,7 @@ impl Topology {
     }
 
     /// A free name for the device of a new line at a host.
-    fn device(&self, host: usize, peer: usize, number: usize, new: &[(LineId, Edge, [String; 2])]) -> String {
+    fn device(&self, Towards { host, peer }: Towards, number: usize, new: &[(LineId, Edge, [String; 2])]) -> String {
         let old = self.links.iter().map(|link| (&link.edge, &link.devices));
         let all = old.chain(new.iter().map(|(_, edge, devices)| (edge, devices)));
         let taken: Vec<&str> = all

@@ -7,8 +7,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use wayfs_lab::{
-    Aim, Axis, Context, Estimate, Experiment, Figure, Findings, LabError, Options, Origin, Progress, Row, Series,
-    Style, Summary, report, run,
+    Aim, Axis, Context, Estimate, Experiment, Figure, Findings, LabError, Options, Origin, Parts, Progress, Row,
+    Series, Style, Summary, report, run,
 };
 
 #[test]
@@ -82,14 +82,14 @@ impl Experiment for Dice {
     }
 
     fn run(&self, context: &mut Context<'_>) -> Result<Findings, LabError> {
-        context.progress(0, 2, "throwing");
+        context.progress(Parts { done: 0, total: 2 }, "throwing");
         let mut csv = context.csv("throws", &["number", "eyes"])?;
         let throws = [0, 1].map(|number| context.seed() + number);
         for (number, eyes) in (0..).zip(throws) {
             csv.row(&[number, eyes])?;
         }
         csv.finish()?;
-        context.progress(2, 2, "done");
+        context.progress(Parts { done: 2, total: 2 }, "done");
         let eyes = throws.map(|eyes| eyes as f64);
         Ok(Findings {
             expected: "3.5".into(),
@@ -111,7 +111,7 @@ impl Experiment for Dice {
 struct Watcher(RefCell<Vec<String>>);
 
 impl Progress for Watcher {
-    fn show(&self, done: u64, total: u64, what: &str) {
+    fn show(&self, Parts { done, total }: Parts, what: &str) {
         self.0.borrow_mut().push(format!("{done}/{total} {what}"));
     }
 }

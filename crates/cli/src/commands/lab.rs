@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
-use wayfs_lab::{EXPERIMENTS, Experiment, LabError, Options, Progress, Summary};
+use wayfs_lab::{EXPERIMENTS, Experiment, LabError, Options, Parts, Progress, Summary};
 
 pub(crate) fn run(global: &GlobalArgs, command: LabCommand) -> Result<(), Failure> {
     match command {
@@ -182,9 +182,9 @@ impl Bar {
 }
 
 impl Progress for Bar {
-    fn show(&self, done: u64, total: u64, what: &str) {
-        self.bar.set_length(total);
-        self.bar.set_position(done);
+    fn show(&self, Parts { done, total }: Parts, what: &str) {
+        self.bar.set_length(total as u64);
+        self.bar.set_position(done as u64);
         self.bar.set_message(what.to_owned());
         if !self.visible {
             // A closed standard error is no reason to end an experiment.

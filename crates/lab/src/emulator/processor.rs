@@ -137,7 +137,7 @@ fn work(burden: Burden, jobs: &Receiver<Job>, outbox: &Outbox, ending: &AtomicBo
             std::thread::sleep(REST);
         }
         let Ok(job) = jobs.recv() else { return };
-        rest.count(begin, clock.nanos());
+        rest.count(begin..clock.nanos());
         if !ending.load(Ordering::Relaxed) {
             spend(burden.overhead);
         }

@@ -4,6 +4,8 @@
 //! core away from it for 50 ms, and every packet is late by so much. So a worker that was busy for too large a
 //! share of the time rests for a moment now and then, and is late by that moment instead.
 
+use std::ops::Range;
+
 /// Longest time without any sleep before a rest is due, in nanoseconds.
 const AWAKE_MAX: u64 = 10_000_000;
 
@@ -27,8 +29,8 @@ impl Rest {
         Self { percent, debt: 0, since: 0 }
     }
 
-    /// Counts: the worker goes to sleep at `begin` and is awake again at `end`, in nanoseconds of its clock.
-    pub(super) fn count(&mut self, begin: u64, end: u64) {
+    /// Counts: the worker goes to sleep at the start and is awake again at the end, in nanoseconds of its clock.
+    pub(super) fn count(&mut self, Range { start: begin, end }: Range<u64>) {
         let begin = if end.saturating_sub(begin) < SLEEP_MIN { end } else { begin };
         let (busy, slept) = (begin.saturating_sub(self.since), end.saturating_sub(begin));
         let owed = self.debt + busy * self.percent / 100;
@@ -49,17 +51,17 @@ mod tests {
     #[test]
     fn short_work_and_work_with_pauses_need_no_rest() {
         let mut rest = Rest::leaving(30);
-        rest.count(9_000_000, 9_000_000);
+        rest.count(9_000_000..9_000_000);
         assert!(!rest.is_due());
         let mut rest = Rest::leaving(30);
-        (0..10_000).for_each(|n| rest.count(n * 100_000 + 60_000, (n + 1) * 100_000));
+        (0..10_000).for_each(|n| rest.count(n * 100_000 + 60_000..(n + 1) * 100_000));
         assert!(!rest.is_due());
     }
 
     #[test]
     fn a_worker_that_only_looks_rests_as_one_that_works() {
         let mut rest = Rest::leaving(30);
-        (0..10_000).for_each(|n| rest.count(n * 2_000 + 500, (n + 1) * 2_000));
+        (0..10_000).for_each(|n| rest.count(n * 2_000 + 500..(n + 1) * 2_000));
         assert!(rest.is_due());
     }
 
@@ -71,7 +73,7 @@ mod tests {
             let begin = now + 20_000;
             now = begin + if rest.is_due() { 60_000 } else { 0 };
             rested += now - begin;
-            rest.count(begin, now);
+            rest.count(begin..now);
         }
         let share = rested * 100 / now;
         assert!((28..=31).contains(&share), "{share} %");

@@ -85,7 +85,7 @@ impl Worker {
                 std::thread::sleep(SPIN);
             }
             let ready = self.wait();
-            self.rest.count(begin, self.clock.nanos());
+            self.rest.count(begin..self.clock.nanos());
             if ready.bell && self.obey() == Wanted::No {
                 return;
             }

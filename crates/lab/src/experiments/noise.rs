@@ -20,9 +20,17 @@ pub(super) fn noise(seed: u64, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// A long file of them, a multiple of 4 KiB. To make them takes little time beside writing them, so that who writes is measured and
+/// A long file of them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Noise {
+    pub(super) seed: u64,
+    /// Bytes: a multiple of 4 KiB.
+    pub(super) len: u64,
+}
+
+/// Writes one. To make them takes little time beside writing them, so that who writes is measured and
 /// not who makes.
-pub(super) fn write_noise(path: &Path, seed: u64, len: u64) -> Result<(), LabError> {
+pub(super) fn write_noise(path: &Path, Noise { seed, len }: Noise) -> Result<(), LabError> {
     let doing = || LabError::io(format!("write {}", path.display()));
     let mut piece = noise(seed, PIECE_LEN);
     let mut file = File::create(path).map_err(doing())?;
@@ -55,7 +63,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("noise");
         let len = 2 * PIECE_LEN + 3 * BLOCK_LEN;
-        write_noise(&path, 1, len as u64).unwrap();
+        write_noise(&path, Noise { seed: 1, len: len as u64 }).unwrap();
         let bytes = std::fs::read(&path).unwrap();
         let blocks: std::collections::HashSet<&[u8]> = bytes.chunks(BLOCK_LEN).collect();
         assert_eq!((bytes.len(), blocks.len()), (len, len / BLOCK_LEN));

@@ -5,13 +5,13 @@
 pub(crate) mod link_world;
 
 use std::path::{Path, PathBuf};
-use wayfs_lab::Progress;
+use wayfs_lab::{Parts, Progress};
 
 /// Nobody watches.
 pub(crate) struct Quiet;
 
 impl Progress for Quiet {
-    fn show(&self, _done: u64, _total: u64, _what: &str) {}
+    fn show(&self, _parts: Parts, _what: &str) {}
 }
 
 /// The program under test: beside the test binaries, or `$WAYFS_BIN`.

@@ -18,6 +18,7 @@ mod words;
 mod workload;
 
 use super::chosen::{chosen, number, scenarios};
+use crate::context::Parts;
 use crate::corpus::CProgram;
 use crate::peers::{self, PEERS, Peer};
 use crate::{Context, Csv, Experiment, Findings, LabError};
@@ -53,7 +54,7 @@ impl Experiment for Andrew {
     fn run(&self, context: &mut Context<'_>) -> Result<Findings, LabError> {
         let plan = Plan::of(context)?;
         let total = plan.settings.len() + plan.of_peers.len() + 1;
-        context.progress(0, total, "local disk");
+        context.progress(Parts { done: 0, total }, "local disk");
         let (workload, local) = Workload::on_local_disk(plan.program, plan.trials.max(2))?;
         let mut files = Files::new(context)?;
         for outcome in &local {
@@ -61,14 +62,17 @@ impl Experiment for Andrew {
         }
         let mut results = Results { local, missing: plan.missing, ..Results::default() };
         for (number, setting) in plan.settings.iter().enumerate() {
-            context.progress(number + 1, total, &format!("{OURS}, {}, trial {}", setting.scenario, setting.number + 1));
+            context.progress(
+                Parts { done: number + 1, total },
+                &format!("{OURS}, {}, trial {}", setting.scenario, setting.number + 1),
+            );
             let trial = trial::ours(context, *setting, &workload)?;
             files.trial(&trial, &workload)?;
             results.trials.push(trial);
         }
         for (number, (peer, setting)) in plan.of_peers.iter().enumerate() {
             let what = format!("{}, {}, trial {}", peer.name(), setting.scenario, setting.number + 1);
-            context.progress(plan.settings.len() + number + 1, total, &what);
+            context.progress(Parts { done: plan.settings.len() + number + 1, total }, &what);
             match trial::peer(context, *peer, *setting, &workload) {
                 Ok(trial) => {
                     files.trial(&trial, &workload)?;
@@ -79,7 +83,7 @@ impl Experiment for Andrew {
                 Err(error) => results.broken.push(format!("{what}: {error}")),
             }
         }
-        context.progress(total, total, "done");
+        context.progress(Parts { done: total, total }, "done");
         files.finish()?;
         Ok(findings(&results, &workload))
     }

@@ -5,6 +5,7 @@ use super::phases::PHASES;
 use super::results::{Results, State};
 use super::trial::OURS;
 use super::workload::Workload;
+use crate::estimate::Hits;
 use crate::{Aim, Estimate, Row};
 
 /// Relative running times of the research prototype (thesis, table 5.3): cold and warm.
@@ -124,7 +125,7 @@ fn safety(results: &Results, workload: &Workload) -> Vec<Row> {
             let drained: Vec<f64> = results.of(system, scenario).filter_map(|trial| trial.drained).collect();
             if !safe.is_empty() {
                 let all = workload.files() as u64 * safe.len() as u64;
-                let share = Estimate::share(safe.iter().sum(), all);
+                let share = Estimate::share(Hits { hits: safe.iter().sum(), trials: all });
                 let answer = if share.mean >= 1.0 { "yes" } else { "no" };
                 let note = format!("{answer}: {} of {all} files", safe.iter().sum::<u64>());
                 let what = format!("safe elsewhere at return, {system}, {scenario}");

@@ -12,6 +12,7 @@ mod findings;
 
 use super::chosen::number;
 use super::noise::noise;
+use crate::context::Parts;
 use crate::{Context, Experiment, Findings, LabError, LinePlan, Sites, SitesPlan, read_line};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -89,13 +90,13 @@ impl Experiment for BackFetch {
         for trial in 0..trials {
             for (done, cell) in cells.iter_mut().enumerate() {
                 let word = format!("{} KiB", cell.kib);
-                context.progress(trial * lengths.len() + done, total, &word);
+                context.progress(Parts { done: trial * lengths.len() + done, total }, &word);
                 let seed = context.seed() + (trial * 10_000 + cell.kib) as u64 * 2;
                 cell.fetch.push(wait(&sites, Source::Home, seed, cell.kib << 10)?);
                 cell.back_fetch.push(wait(&sites, Source::OtherStation, seed + 1, cell.kib << 10)?);
             }
         }
-        context.progress(total, total, "done");
+        context.progress(Parts { done: total, total }, "done");
         sites.finish(context, "all");
         findings::tell(context, &cells)
     }

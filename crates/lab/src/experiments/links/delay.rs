@@ -1,6 +1,7 @@
 //! Delay: Poisson arrivals at half the rate of a line, each compared with what the model of a queue says.
 
 use super::{Part, Poisson, symmetric};
+use crate::estimate::Hits;
 use crate::probe::{self, Planned, Probe};
 use crate::{Aim, Axis, Context, Estimate, Figure, LabError, Origin, Row, Series, quantile};
 use std::time::Duration;
@@ -45,7 +46,7 @@ pub(super) fn run(context: &mut Context<'_>) -> Result<Part, LabError> {
         part.rows.push(Row::new(what("p50"), "us", Estimate { samples: errors.len() as u64, ..Estimate::exact(p50) }));
         part.rows.push(Row::new(what("p99"), "us", Estimate::exact(p99)).aim(wanted));
         let missing = probes.len() - errors.len();
-        let share = Estimate::share(missing as u64, probes.len() as u64).times(100.0);
+        let share = Estimate::share(Hits { hits: missing as u64, trials: probes.len() as u64 }).times(100.0);
         part.rows.push(Row::new(what("packets lost"), "%", share).aim(Aim::AtMost(0.0)));
         series.push(Series::cumulative(case.name, Origin::Measured, errors));
     }

@@ -1,6 +1,7 @@
 //! Loss: how often packets are lost, by the plain dice and by bit errors.
 
 use super::{Part, symmetric};
+use crate::estimate::Hits;
 use crate::probe::{self, Planned};
 use crate::{Aim, Context, Estimate, LabError, Row};
 use std::time::Duration;
@@ -37,7 +38,11 @@ pub(super) fn run(context: &mut Context<'_>) -> Result<Part, LabError> {
         let error = SIGMAS * (case.expected * (1.0 - case.expected) / count as f64).sqrt();
         let wanted = Aim::Between(100.0 * (case.expected - error), 100.0 * (case.expected + error));
         let note = format!("{:.3} % expected, {SIGMAS} standard errors allowed", 100.0 * case.expected);
-        rows.push(Row::new(part, "%", Estimate::share(lost, count).times(100.0)).aim(wanted).note(note));
+        rows.push(
+            Row::new(part, "%", Estimate::share(Hits { hits: lost, trials: count }).times(100.0))
+                .aim(wanted)
+                .note(note),
+        );
     }
     csv.finish()?;
     Ok(Part { rows, figures: Vec::new() })

@@ -11,6 +11,7 @@ mod periods;
 mod rate;
 
 use super::chosen::chosen;
+use crate::context::Parts;
 use crate::{Context, Experiment, Figure, Findings, IdleCores, LabError, Row};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
@@ -52,12 +53,12 @@ impl Experiment for Links {
         let parts: Vec<(&str, Run)> = PARTS.into_iter().filter(|(name, _)| wanted.contains(name)).collect();
         let mut findings = Findings { expected: EXPECTED.into(), ..Findings::default() };
         for (number, (name, run)) in parts.iter().enumerate() {
-            context.progress(number, parts.len(), name);
+            context.progress(Parts { done: number, total: parts.len() }, name);
             let part = run(context)?;
             findings.rows.extend(part.rows);
             findings.figures.extend(part.figures);
         }
-        context.progress(parts.len(), parts.len(), "done");
+        context.progress(Parts { done: parts.len(), total: parts.len() }, "done");
         tell(&mut findings, context.idle_cores());
         Ok(findings)
     }

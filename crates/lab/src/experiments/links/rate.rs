@@ -21,7 +21,7 @@ pub(super) fn run(context: &mut Context<'_>) -> Result<Part, LabError> {
         let runs = context.choose(1, 3);
         let (mut typical, mut mean) = (Vec::new(), Vec::new());
         for run in 0..runs {
-            let notes = measure(context, rate, run)?;
+            let notes = measure(context, Try { rate, run })?;
             for note in &notes {
                 let numbers = [rate as f64, run as f64, note.at.as_secs_f64(), note.len as f64];
                 csv.row(&numbers)?;
@@ -59,7 +59,14 @@ pub(super) fn run(context: &mut Context<'_>) -> Result<Part, LabError> {
     Ok(part)
 }
 
-fn measure(context: &mut Context<'_>, rate: u64, run: u64) -> Result<Vec<BulkProgress>, LabError> {
+/// One try at a rate in Mb/s; zero has no limit.
+#[derive(Debug, Clone, Copy)]
+struct Try {
+    rate: u64,
+    run: u64,
+}
+
+fn measure(context: &mut Context<'_>, Try { rate, run }: Try) -> Result<Vec<BulkProgress>, LabError> {
     let name = if rate == 0 { "unlimited".to_owned() } else { format!("{rate} Mbps") };
     let part = format!("rate, {name}, run {run}");
     let mut lab = context.topology(&part, context.seed() + run)?;

@@ -150,7 +150,7 @@ impl Nfs {
         }
         Ok(Work {
             rows,
-            conditions: self.conditions(&bad_ms, context.is_quick()),
+            conditions: self.conditions(&bad_ms, context.choose(2, 8)),
             runs: number("runs", context.choose(3, 10))?,
             kilobytes: number("kilobytes", context.choose(256, 1024))?,
             side_by_side: number("side-by-side", SIDE_BY_SIDE)? as usize,

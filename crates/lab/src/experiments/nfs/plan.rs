@@ -109,7 +109,7 @@ impl Row {
     }
 
     pub(super) fn hybrid() -> Self {
-        Self::classic(HYBRID, hybrid(FIRST_MS, LINEAR, STEP_MS), BLOCK)
+        Self::classic(HYBRID, hybrid(RECOMMENDED), BLOCK)
     }
 }
 
@@ -127,7 +127,17 @@ fn exponential(first_ms: u64) -> Retry {
     Retry::Exponential(Exponential { first: Duration::from_millis(first_ms) })
 }
 
-fn hybrid(first_ms: u64, linear: u32, step_ms: u64) -> Retry {
+/// Parameters of the hybrid scheme.
+struct Parameters {
+    first_ms: u64,
+    linear: u32,
+    step_ms: u64,
+}
+
+/// Those that the papers recommend.
+const RECOMMENDED: Parameters = Parameters { first_ms: FIRST_MS, linear: LINEAR, step_ms: STEP_MS };
+
+fn hybrid(Parameters { first_ms, linear, step_ms }: Parameters) -> Retry {
     Retry::Hybrid(Hybrid { first: Duration::from_millis(first_ms), linear, step: Duration::from_millis(step_ms) })
 }
 
@@ -165,10 +175,9 @@ impl Nfs {
         }
     }
 
-    /// Conditions of the experiment, with these mean bad periods.
-    pub(super) fn conditions(self, bad_ms: &[u64], quick: bool) -> Vec<Condition> {
+    /// Conditions of the experiment, with these mean bad periods and at most so many clients.
+    pub(super) fn conditions(self, bad_ms: &[u64], clients_max: usize) -> Vec<Condition> {
         let counts: &[usize] = match self {
-            Self::TwoClients if quick => &[1, 2],
             Self::TwoClients => &[1, 2, 4, 8],
             Self::Backoff | Self::BlockSize | Self::Link | Self::Both | Self::Overflow => &[1],
         };
@@ -176,7 +185,7 @@ impl Nfs {
         let mut conditions = Vec::new();
         for way in Way::BOTH {
             for bad_ms in bad_ms {
-                for clients in counts {
+                for clients in counts.iter().filter(|count| **count <= clients_max) {
                     // More than two are for fairness: the two ends of the range tell.
                     if *clients <= 2 || matches!(bad_ms, 0 | 160) {
                         conditions.push(Condition { way, bad_ms: *bad_ms, clients: *clients });
@@ -193,14 +202,22 @@ fn backoff() -> Vec<Row> {
     for first in [100, 200, 400, 1000] {
         let seconds = first as f64 / 1000.0;
         rows.push(Row::classic(&format!("first {seconds} s, exponential"), exponential(first), BLOCK));
-        rows.push(Row::classic(&format!("first {seconds} s, hybrid"), hybrid(first, LINEAR, STEP_MS), BLOCK));
+        rows.push(Row::classic(
+            &format!("first {seconds} s, hybrid"),
+            hybrid(Parameters { first_ms: first, ..RECOMMENDED }),
+            BLOCK,
+        ));
     }
     for linear in [1, 6] {
-        rows.push(Row::classic(&format!("hybrid, r = {linear}"), hybrid(FIRST_MS, linear, STEP_MS), BLOCK));
+        rows.push(Row::classic(&format!("hybrid, r = {linear}"), hybrid(Parameters { linear, ..RECOMMENDED }), BLOCK));
     }
     for step in [20, 50, 200, 500] {
         let seconds = step as f64 / 1000.0;
-        rows.push(Row::classic(&format!("hybrid, c = {seconds} s"), hybrid(FIRST_MS, LINEAR, step), BLOCK));
+        rows.push(Row::classic(
+            &format!("hybrid, c = {seconds} s"),
+            hybrid(Parameters { step_ms: step, ..RECOMMENDED }),
+            BLOCK,
+        ));
     }
     rows
 }
@@ -209,7 +226,7 @@ fn block_size() -> Vec<Row> {
     let sizes = [1024, 2048, 4096, 8192];
     let bare = sizes.map(|size| Row::classic(&format!("{size} bytes"), exponential(FIRST_MS), size));
     let both = sizes.map(|size| {
-        let row = Row::classic("", hybrid(FIRST_MS, LINEAR, STEP_MS), size);
+        let row = Row::classic("", hybrid(RECOMMENDED), size);
         row.over(Hop::Held, &format!("{size} bytes, both"))
     });
     // Ours chooses its size, with as many calls in flight as the sizes that it is compared with, and with its own number.

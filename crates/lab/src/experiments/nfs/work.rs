@@ -2,6 +2,7 @@
 
 use super::plan::{Condition, Row};
 use super::room::{Furniture, Ran, Room, Run, Transferred};
+use crate::context::Parts;
 use crate::{Context, LabError};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Mutex;
@@ -81,7 +82,7 @@ impl Work {
             self.fill(context, &room, &list, &cells, (&done, total))?;
             room.finish(context, &furniture.name());
         }
-        context.progress(total, total, "done");
+        context.progress(Parts { done: total, total }, "done");
         Ok((cells.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner), failed))
     }
 
@@ -99,7 +100,7 @@ impl Work {
             let sit = |seat| scope.spawn(move || self.sit(seed, room, seat, list, cells, done));
             let workers: Vec<_> = room.seats.iter().map(sit).collect();
             while workers.iter().any(|worker| !worker.is_finished()) {
-                context.progress(done.load(Ordering::Relaxed), total, "transfers");
+                context.progress(Parts { done: done.load(Ordering::Relaxed), total }, "transfers");
                 std::thread::sleep(TELL_EVERY);
             }
             workers.into_iter().try_for_each(|worker| worker.join().expect("a seat does not panic"))

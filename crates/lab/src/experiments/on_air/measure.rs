@@ -1,5 +1,6 @@
 //! Sites with the hop between a client and its station, and what is measured over it.
 
+use super::LastHop;
 use super::air::Air;
 use crate::experiments::noise::noise;
 use crate::link_tool::{Ends, TUN_MOBILE, Tool, ip};
@@ -32,8 +33,8 @@ pub(super) struct Plan {
 pub(super) struct Setting {
     /// Name of the network.
     pub(super) part: String,
-    /// Whether `wayfs link` runs on the hop.
-    pub(super) repaired: bool,
+    /// `wayfs link` repairs it or does not run.
+    pub(super) hop: LastHop,
     /// The hop, whose directions share the air or do not.
     pub(super) line: LinePlan,
 }
@@ -93,7 +94,7 @@ impl Bench {
             std::fs::create_dir_all(&directory).map_err(doing())?;
             std::fs::write(directory.join("config.toml"), keys).map_err(doing())?;
         }
-        let tool = setting.repaired.then(|| repair(&sites, context.program())).transpose()?;
+        let tool = (setting.hop == LastHop::Repaired).then(|| repair(&sites, context.program())).transpose()?;
         sites.start_home()?;
         for site in 0..2 {
             sites.start_station(site)?;
@@ -115,7 +116,7 @@ impl Bench {
     /// A peer, whose server is at home.
     pub(super) fn peer(context: &Context<'_>, setting: Setting, peer: &dyn Peer) -> Result<Self, LabError> {
         let sites = Sites::network(context, &setting.part, context.seed(), plan(&setting.line)?)?;
-        let tool = setting.repaired.then(|| repair(&sites, context.program())).transpose()?;
+        let tool = (setting.hop == LastHop::Repaired).then(|| repair(&sites, context.program())).transpose()?;
         let mut server = peer.serve(&sites)?;
         let mount = server.mount(&sites, 0)?;
         Ok(Self { peer: Some((mount, server)), tool, sites, seed: context.seed(), files: 0 })

@@ -9,6 +9,7 @@ mod air;
 mod measure;
 
 use super::chosen::{chosen, number};
+use crate::context::Parts;
 use crate::csv::Csv;
 use crate::descriptors;
 use crate::peers::{self, Peer};
@@ -27,8 +28,8 @@ const BAD_MS: &[u64] = &[0, 40, 80, 120, 160];
 struct Carrier {
     name: &'static str,
     kind: Kind,
-    /// Whether `wayfs link` runs at both ends of the hop.
-    repaired: bool,
+    /// With `wayfs link` at both ends or without.
+    hop: LastHop,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,29 +43,37 @@ enum Kind {
 /// Ours as it is.
 const OURS: &str = "both";
 
+/// The hop between a mobile and its base.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LastHop {
+    Plain,
+    /// By `wayfs link`.
+    Repaired,
+}
+
 const CARRIERS: &[Carrier] = &[
-    wayfs("as-before", "bbr", "fixed", false),
-    wayfs("probing", "bbr", "by-silence", false),
-    wayfs("controller", "steady", "fixed", false),
-    wayfs(OURS, "steady", "by-silence", false),
-    wayfs("as-before-link", "bbr", "fixed", true),
-    wayfs("both-link", "steady", "by-silence", true),
-    peer("nfs-udp", "nfs-udp", false),
-    peer("nfs-tcp", "nfs-tcp", false),
-    peer("nfs-udp-link", "nfs-udp", true),
-    peer("nfs-tcp-link", "nfs-tcp", true),
-    peer("sshfs", "sshfs", false),
-    peer("sshfs-link", "sshfs", true),
+    wayfs("as-before", "bbr", "fixed", LastHop::Plain),
+    wayfs("probing", "bbr", "by-silence", LastHop::Plain),
+    wayfs("controller", "steady", "fixed", LastHop::Plain),
+    wayfs(OURS, "steady", "by-silence", LastHop::Plain),
+    wayfs("as-before-link", "bbr", "fixed", LastHop::Repaired),
+    wayfs("both-link", "steady", "by-silence", LastHop::Repaired),
+    peer("nfs-udp", "nfs-udp", LastHop::Plain),
+    peer("nfs-tcp", "nfs-tcp", LastHop::Plain),
+    peer("nfs-udp-link", "nfs-udp", LastHop::Repaired),
+    peer("nfs-tcp-link", "nfs-tcp", LastHop::Repaired),
+    peer("sshfs", "sshfs", LastHop::Plain),
+    peer("sshfs-link", "sshfs", LastHop::Repaired),
 ];
 /// Of the quick run.
 const QUICK: &[&str] = &["as-before", OURS, "both-link", "nfs-udp", "nfs-tcp", "nfs-tcp-link", "sshfs"];
 
-const fn wayfs(name: &'static str, controller: &'static str, probing: &'static str, repaired: bool) -> Carrier {
-    Carrier { name, kind: Kind::Wayfs { controller, probing }, repaired }
+const fn wayfs(name: &'static str, controller: &'static str, probing: &'static str, hop: LastHop) -> Carrier {
+    Carrier { name, kind: Kind::Wayfs { controller, probing }, hop }
 }
 
-const fn peer(name: &'static str, of: &'static str, repaired: bool) -> Carrier {
-    Carrier { name, kind: Kind::Peer(of), repaired }
+const fn peer(name: &'static str, of: &'static str, hop: LastHop) -> Carrier {
+    Carrier { name, kind: Kind::Peer(of), hop }
 }
 
 impl Carrier {
@@ -162,7 +171,8 @@ impl Results {
     fn side_by_side(&mut self, context: &mut Context<'_>, jobs: &[Job<'_>], plan: &Plan) -> Result<(), LabError> {
         let mut benches = Vec::new();
         for job in jobs {
-            context.progress(self.cells.len(), self.total, &format!("make ready: {}", job.part()));
+            context
+                .progress(Parts { done: self.cells.len(), total: self.total }, &format!("make ready: {}", job.part()));
             benches.push(start(context, job)?);
         }
         let (done, came) = std::sync::mpsc::channel();
@@ -209,7 +219,10 @@ impl Results {
                     }
                 }
                 self.csv.flush()?;
-                context.progress(self.cells.len() + 1, self.total, &format!("{} over {}", carrier.name, air.name));
+                context.progress(
+                    Parts { done: self.cells.len() + 1, total: self.total },
+                    &format!("{} over {}", carrier.name, air.name),
+                );
                 self.cells.push(Cell { carrier, air, measured });
             }
             Err(error) => self.failed.push(format!("{}, {}: {error}", carrier.name, air.name)),
@@ -249,7 +262,7 @@ fn airs(context: &Context<'_>) -> Result<Vec<Vec<Air>>, LabError> {
 const SLOWEST: &str = "EVDO";
 
 fn start(context: &Context<'_>, job: &Job<'_>) -> Result<Bench, LabError> {
-    let setting = Setting { part: job.part(), repaired: job.carrier.repaired, line: job.airs[0].line() };
+    let setting = Setting { part: job.part(), hop: job.carrier.hop, line: job.airs[0].line() };
     match job.carrier.kind {
         Kind::Wayfs { controller, probing } => {
             let keys = format!("[network]\ncontroller = \"{controller}\"\nprobing = \"{probing}\"\n");

@@ -80,8 +80,17 @@ pub(super) fn cut(sites: &Sites, site: usize) {
     sites.lab().set_state(sites.wide(site), LineState::Cut);
 }
 
+/// Files that are written while a line is cut.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Backlog<'a> {
+    pub(super) site: usize,
+    /// Names of its directories begin with it.
+    pub(super) name: &'a str,
+    pub(super) files: usize,
+}
+
 /// Makes the directories of a backlog, which everybody sees before the line is cut.
-pub(super) fn prepare(sites: &Sites, site: usize, name: &str, files: usize) -> Result<(), LabError> {
+pub(super) fn prepare(sites: &Sites, Backlog { site, name, files }: Backlog<'_>) -> Result<(), LabError> {
     for directory in 0..files.div_ceil(DIRECTORY_LEN) {
         let path = sites.at(site).join(format!("{name}-{directory}"));
         std::fs::create_dir(&path).map_err(LabError::io(format!("make {}", path.display())))?;
@@ -90,12 +99,13 @@ pub(super) fn prepare(sites: &Sites, site: usize, name: &str, files: usize) -> R
 }
 
 /// Writes a backlog, until it is safe at the station; how many records wait there now.
-pub(super) fn gather(sites: &Sites, site: usize, name: &str, files: usize, load: Load) -> Result<u64, LabError> {
+pub(super) fn gather(sites: &Sites, backlog: Backlog<'_>, load: Load) -> Result<u64, LabError> {
+    let Backlog { site, name, files } = backlog;
     for file in 0..files {
         let path = sites.at(site).join(format!("{name}-{}/{file}", file / DIRECTORY_LEN));
         let content = match load {
             Load::Empty => Vec::new(),
-            Load::Bytes(len) => content(name, file, len),
+            Load::Bytes(len) => noise(seed_of(name, file), len),
         };
         std::fs::write(&path, content).map_err(LabError::io(format!("write {}", path.display())))?;
     }
@@ -103,11 +113,11 @@ pub(super) fn gather(sites: &Sites, site: usize, name: &str, files: usize, load:
     Ok(Gauges::of(sites, &station_of(site))?.waiting())
 }
 
-/// Bytes that no other file has.
-fn content(name: &str, file: usize, len: usize) -> Vec<u8> {
+/// A seed that no other file has.
+fn seed_of(name: &str, file: usize) -> u64 {
     let mut seed = DefaultHasher::new();
     (name, file).hash(&mut seed);
-    noise(seed.finish(), len)
+    seed.finish()
 }
 
 /// Lets the station forget its session with the home, as if the line had been cut for long: it is started anew.
@@ -188,7 +198,8 @@ mod tests {
 
     #[test]
     fn contents_differ() {
-        assert_ne!(content("a", 1, 4096), content("a", 2, 4096));
-        assert_eq!(content("a", 1, 4096).len(), 4096);
+        let content = |file| noise(seed_of("a", file), 4096);
+        assert_ne!(content(1), content(2));
+        assert_eq!(content(1).len(), 4096);
     }
 }

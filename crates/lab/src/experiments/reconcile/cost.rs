@@ -1,8 +1,9 @@
 //! Cost of one reconciliation: 100 to 500 records, scenario by scenario.
 
 use super::Part;
-use super::backlog::{self, Load, Reconciliation};
+use super::backlog::{self, Backlog, Load, Reconciliation};
 use super::gauges;
+use crate::context::Parts;
 use crate::experiments::scenarios::scenarios;
 use crate::{Aim, Axis, Context, Csv, Estimate, Figure, LabError, Origin, Row, Series, Sites, SitesPlan, Style};
 
@@ -43,7 +44,8 @@ pub(super) fn run(context: &mut Context<'_>) -> Result<Part, LabError> {
     let mut csv = context.csv("cost", COLUMNS)?;
     let mut measured = Vec::new();
     for (number, scenario) in scenarios.iter().enumerate() {
-        context.progress(number, scenarios.len(), &format!("cost of reconciliation, {scenario}"));
+        context
+            .progress(Parts { done: number, total: scenarios.len() }, &format!("cost of reconciliation, {scenario}"));
         measured.extend(measure(context, &mut csv, scenario, &counts)?);
     }
     csv.finish()?;
@@ -83,9 +85,9 @@ fn measure(
 }
 
 fn reconcile(sites: &mut Sites, name: &str, files: usize, load: Load) -> Result<Reconciliation, LabError> {
-    backlog::prepare(sites, 0, name, files)?;
+    backlog::prepare(sites, Backlog { site: 0, name, files })?;
     backlog::cut(sites, 0);
-    let records = backlog::gather(sites, 0, name, files, load)?;
+    let records = backlog::gather(sites, Backlog { site: 0, name, files }, load)?;
     backlog::end_session(sites, 0)?;
     backlog::release(sites, 0, records)
 }

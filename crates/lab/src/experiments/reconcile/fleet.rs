@@ -7,12 +7,14 @@
 //! and the emulator share the processors of one machine, which a home in the field would have for itself.
 
 use super::Part;
-use super::backlog::{self, Load};
+use super::backlog::{self, Backlog, Load};
 use super::gauges::{Gauges, Spent, processor_time, serve_arguments};
+use crate::context::Parts;
 use crate::experiments::chosen::number;
 use crate::{
     Aim, Axis, Context, Estimate, Figure, LabError, Origin, Row, Series, Sites, SitesPlan, Style, line, station_of,
 };
+use std::ops::Range;
 use std::time::{Duration, Instant};
 use wayfs_link::LineState;
 
@@ -86,20 +88,20 @@ pub(super) fn run(context: &mut Context<'_>) -> Result<Part, LabError> {
     let records = number(context, "records", context.choose(4_000, 25_600))?;
     let most = counts.last().copied().unwrap_or_default();
     let plan = SitesPlan { wide: vec![line(LINE)?; most], serve: serve_arguments(), ..SitesPlan::profiles(&[])? };
-    context.progress(0, counts.len(), "stations: building the network");
+    context.progress(Parts { done: 0, total: counts.len() }, "stations: building the network");
     let mut sites = Sites::network(context, "stations", context.seed(), plan)?;
     sites.start_home()?;
     let mut csv = context.csv("stations", &["stations", "at_s", "records"])?;
     let mut steps = Vec::new();
     let mut started = 0;
     for (number, stations) in counts.iter().copied().enumerate() {
-        context.progress(number, counts.len(), &format!("stations: {stations}"));
+        context.progress(Parts { done: number, total: counts.len() }, &format!("stations: {stations}"));
         for site in started..stations {
             sites.start_station(site)?;
             sites.mount(site)?;
         }
         started = stations;
-        let step = measure(&mut sites, stations, records / stations)?;
+        let step = measure(&mut sites, Fleet { stations, files: records / stations })?;
         for (at, applied) in &step.applied {
             csv.row(&[stations as f64, *at, *applied as f64])?;
         }
@@ -124,18 +126,26 @@ fn counts(context: &Context<'_>) -> Result<Vec<usize>, LabError> {
     }
 }
 
-/// Lets the first so many sites gather so many files each, and the home take them all.
-fn measure(sites: &mut Sites, stations: usize, files: usize) -> Result<Step, LabError> {
+/// Stations that gather files.
+#[derive(Debug, Clone, Copy)]
+struct Fleet {
+    stations: usize,
+    /// Of each.
+    files: usize,
+}
+
+/// Lets the first so many sites gather, and the home take it all.
+fn measure(sites: &mut Sites, Fleet { stations, files }: Fleet) -> Result<Step, LabError> {
     let name = |site: usize| format!("of-{stations}-{site}");
     for site in 0..stations {
-        backlog::prepare(sites, site, &name(site), files)?;
+        backlog::prepare(sites, Backlog { site, name: &name(site), files })?;
     }
     for site in 0..stations {
         backlog::cut(sites, site);
     }
     let mut records = 0;
     for site in 0..stations {
-        records += backlog::gather(sites, site, &name(site), files, Load::Empty)?;
+        records += backlog::gather(sites, Backlog { site, name: &name(site), files }, Load::Empty)?;
     }
     for site in 0..stations {
         backlog::await_silence(sites, site)?;
@@ -147,7 +157,7 @@ fn measure(sites: &mut Sites, stations: usize, files: usize) -> Result<Step, Lab
     for site in 0..stations {
         sites.lab().set_state(sites.wide(site), LineState::Connected);
     }
-    let applied = watch(sites, restored, begin, records)?;
+    let applied = watch(sites, restored, begin..begin + records)?;
     let confirmation = await_confirmation(sites, stations, restored)?;
     await_idle(sites)?;
     let spent = Spent::by_home(sites)?.since(before);
@@ -157,19 +167,20 @@ fn measure(sites: &mut Sites, stations: usize, files: usize) -> Result<Step, Lab
     Ok(Step { stations, applied, confirmation, spent, memory })
 }
 
-fn watch(sites: &Sites, restored: Instant, begin: u64, records: u64) -> Result<Vec<(f64, u64)>, LabError> {
+/// Until the home's count of records that it applied has gone through a range.
+fn watch(sites: &Sites, restored: Instant, count: Range<u64>) -> Result<Vec<(f64, u64)>, LabError> {
     let looking = || -> Result<Vec<(f64, u64)>, LabError> {
         let mut seen = Vec::new();
         while restored.elapsed() < PATIENCE {
             let gauges = Gauges::scrape().map_err(LabError::io("ask the home for its metrics"))?;
-            let applied = gauges.applied() - begin;
+            let applied = gauges.applied() - count.start;
             seen.push((restored.elapsed().as_secs_f64(), applied));
-            if applied >= records {
+            if applied >= count.end - count.start {
                 return Ok(seen);
             }
             std::thread::sleep(LOOK);
         }
-        Err(LabError::TimedOut { what: format!("the taking of {records} records"), within: PATIENCE })
+        Err(LabError::TimedOut { what: format!("the taking of {} records", count.end - count.start), within: PATIENCE })
     };
     sites.lab().inside("home", looking)?
 }

@@ -1,7 +1,8 @@
 //! A large backlog: what a station wrote in days offline goes home at once.
 
-use super::backlog::{self, Load, Reconciliation};
+use super::backlog::{self, Backlog, Load, Reconciliation};
 use super::{Part, gauges};
+use crate::context::Parts;
 use crate::{Axis, Context, Estimate, Figure, LabError, Origin, Row, Series, Sites, SitesPlan, Style};
 
 /// Wide area of this part.
@@ -11,12 +12,12 @@ pub(super) fn run(context: &mut Context<'_>) -> Result<Part, LabError> {
     let files = context.choose(5_000, 100_000);
     let plan = SitesPlan { serve: gauges::serve_arguments(), ..SitesPlan::profiles(&[SCENARIO])? };
     let mut sites = Sites::start(context, "large", context.seed(), plan)?;
-    context.progress(0, 2, &format!("writing {files} files"));
-    backlog::prepare(&sites, 0, "large", files)?;
+    context.progress(Parts { done: 0, total: 2 }, &format!("writing {files} files"));
+    backlog::prepare(&sites, Backlog { site: 0, name: "large", files })?;
     backlog::cut(&sites, 0);
-    let records = backlog::gather(&sites, 0, "large", files, Load::Empty)?;
+    let records = backlog::gather(&sites, Backlog { site: 0, name: "large", files }, Load::Empty)?;
     backlog::end_session(&mut sites, 0)?;
-    context.progress(1, 2, &format!("reconciling {records} records"));
+    context.progress(Parts { done: 1, total: 2 }, &format!("reconciling {records} records"));
     let seen = backlog::release(&mut sites, 0, records)?;
     let mut csv = context.csv("large", &["at_s", "connected", "waiting"])?;
     for sight in &seen.sights {

@@ -1,7 +1,8 @@
 //! After an outage: how soon the station is back, and its records at the home.
 
-use super::backlog::{self, Load, Reconciliation};
+use super::backlog::{self, Backlog, Load, Reconciliation};
 use super::{Part, gauges};
+use crate::context::Parts;
 use crate::{Axis, Context, Estimate, Figure, LabError, Origin, Row, Series, Sites, SitesPlan, Style};
 use std::time::{Duration, Instant};
 
@@ -18,7 +19,7 @@ pub(super) fn run(context: &mut Context<'_>) -> Result<Part, LabError> {
     let mut part = Part::default();
     let mut series = [Vec::new(), Vec::new()];
     for (number, seconds) in lengths.iter().copied().enumerate() {
-        context.progress(number, lengths.len(), &format!("after an outage of {seconds} s"));
+        context.progress(Parts { done: number, total: lengths.len() }, &format!("after an outage of {seconds} s"));
         let mut trials = Vec::new();
         for trial in 0..context.choose(1, 5) {
             let seen = outage(&mut sites, &format!("outage-{seconds}-{trial}"), Duration::from_secs(seconds))?;
@@ -55,10 +56,10 @@ pub(super) fn run(context: &mut Context<'_>) -> Result<Part, LabError> {
 const NOTE: &str = "from the restoring of the line; the station tries again every 2 s at most, for 5 s each time";
 
 fn outage(sites: &mut Sites, name: &str, length: Duration) -> Result<Reconciliation, LabError> {
-    backlog::prepare(sites, 0, name, RECORDS)?;
+    backlog::prepare(sites, Backlog { site: 0, name, files: RECORDS })?;
     let begin = Instant::now();
     backlog::cut(sites, 0);
-    let records = backlog::gather(sites, 0, name, RECORDS, Load::Empty)?;
+    let records = backlog::gather(sites, Backlog { site: 0, name, files: RECORDS }, Load::Empty)?;
     std::thread::sleep(length.saturating_sub(begin.elapsed()));
     backlog::release(sites, 0, records)
 }

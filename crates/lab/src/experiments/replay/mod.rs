@@ -20,6 +20,7 @@ mod tree;
 pub(crate) use source::read_all;
 
 use super::scenarios::scenarios;
+use crate::context::Parts;
 use crate::{Context, Csv, Experiment, Findings, LabError, Sites, SitesPlan, client_of};
 use player::Sample;
 use std::time::Duration;
@@ -38,8 +39,17 @@ struct Place {
     name: String,
     /// What each trial saw.
     trials: Vec<Vec<Sample>>,
-    /// Bytes on the wire in each trial: between client and station, and between station and home, both ways.
-    traffic: Vec<(u64, u64)>,
+    /// In each trial.
+    traffic: Vec<WireBytes>,
+}
+
+/// Bytes on the wire, both ways.
+#[derive(Debug, Clone, Copy)]
+struct WireBytes {
+    /// Between client and station.
+    lan: u64,
+    /// Between station and home.
+    wide: u64,
 }
 
 impl Place {
@@ -52,17 +62,17 @@ impl Place {
         let before = traffic(sites);
         self.trials.push(player::play(trace, &Tree::new(sites.at(0)), speed));
         let after = traffic(sites);
-        self.traffic.push((after.0 - before.0, after.1 - before.1));
+        self.traffic.push(WireBytes { lan: after.lan - before.lan, wide: after.wide - before.wide });
     }
 }
 
-/// Bytes that went over the LAN and over the wide area so far.
-fn traffic(sites: &Sites) -> (u64, u64) {
+/// Bytes that went over each line so far, both ways.
+fn traffic(sites: &Sites) -> WireBytes {
     let carried = |link| {
         let statistics = sites.lab().statistics(link);
         statistics.up.delivered_len + statistics.down.delivered_len
     };
-    (carried(sites.local(0)), carried(sites.wide(0)))
+    WireBytes { lan: carried(sites.local(0)), wide: carried(sites.wide(0)) }
 }
 
 impl Experiment for Replay {
@@ -87,8 +97,10 @@ impl Experiment for Replay {
         let mut csv = context.csv("operations", &["place", "trial", "operation", "late_us", "took_us", "success"])?;
         let mut places = Vec::new();
         for (number, scenario) in scenarios.iter().enumerate() {
-            context.progress(number, scenarios.len(), scenario);
-            places.extend(measure(context, scenario, &trace, speed, number == 0)?);
+            context.progress(Parts { done: number, total: scenarios.len() }, scenario);
+            // The disk is the same beside every wide area.
+            let on = if number == 0 { On::MountAndDisk } else { On::Mount };
+            places.extend(measure(context, scenario, &trace, speed, on)?);
         }
         for place in &places {
             write(&mut csv, place)?;
@@ -102,13 +114,20 @@ impl Experiment for Replay {
     }
 }
 
-/// Replays with one wide area; `with_local` also on the disk.
+/// On what the trace is replayed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum On {
+    Mount,
+    MountAndDisk,
+}
+
+/// Replays with one wide area.
 fn measure(
     context: &mut Context<'_>,
     scenario: &str,
     trace: &Trace,
     speed: f64,
-    with_local: bool,
+    on: On,
 ) -> Result<Vec<Place>, LabError> {
     // Contents that cross the wide area ahead of need are another experiment's.
     let serve = ["--policy", "on-demand"].map(str::to_owned).to_vec();
@@ -118,7 +137,7 @@ fn measure(
     let mut cold = Place::new(format!("cold, {scenario}"));
     let mut warm = Place::new(format!("warm, {scenario}"));
     for _ in 0..context.choose(1, 3) {
-        if with_local {
+        if on == On::MountAndDisk {
             local.trials.push(on_disk(&sites, trace, speed)?);
         }
         Tree::new(sites.at(0)).make(trace)?;

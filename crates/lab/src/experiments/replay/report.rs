@@ -3,6 +3,7 @@
 use super::Place;
 use super::latencies::{self, Latencies, QUANTILES};
 use super::trace::{Operation, Trace};
+use crate::estimate::Hits;
 use crate::{Aim, Axis, Csv, Estimate, Figure, Findings, LabError, Origin, Row, Series, Verdict, quantile};
 use std::collections::BTreeMap;
 
@@ -102,7 +103,7 @@ fn late_row(place: &Place) -> Row {
     let mut lateness: Vec<f64> = place.trials.iter().flatten().map(|sample| sample.late.as_secs_f64() * 1e3).collect();
     let note =
         format!("p99 {:.1} ms, at most {:.0} ms late", quantile(&mut lateness, 0.99), quantile(&mut lateness, 1.0));
-    let share = Estimate::share(late, issued).times(100.0);
+    let share = Estimate::share(Hits { hits: late, trials: issued }).times(100.0);
     Row::new(format!("issued more than 10 ms late, {}", place.name), "%", share)
         .aim(Aim::AtMost(LATE_PERCENT_MAX))
         .note(note)
@@ -110,8 +111,8 @@ fn late_row(place: &Place) -> Row {
 
 fn traffic_row(trace: &Trace, place: &Place) -> Row {
     let asked: u64 = trace.steps.iter().filter(|step| step.operation == Operation::Read).map(|step| step.len).sum();
-    let lan: Vec<f64> = place.traffic.iter().map(|(lan, _)| *lan as f64 / 1e6).collect();
-    let wide = place.traffic.iter().map(|(_, wide)| *wide as f64 / 1e6).sum::<f64>() / place.traffic.len() as f64;
+    let lan: Vec<f64> = place.traffic.iter().map(|bytes| bytes.lan as f64 / 1e6).collect();
+    let wide = place.traffic.iter().map(|bytes| bytes.wide as f64 / 1e6).sum::<f64>() / place.traffic.len() as f64;
     let rate = Estimate::of(&lan).mean * 8.0 / trace.length().as_secs_f64().max(f64::MIN_POSITIVE);
     let note = format!(
         "{:.1} MB were asked for by reads; {rate:.0} Mb/s if it came in the time of the trace; over the wide area {wide:.2} MB",

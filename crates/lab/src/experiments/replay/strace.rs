@@ -10,7 +10,6 @@
 use super::system_call::{Lines, SystemCall};
 use super::trace::{Before, FileNumber, Operation, Step, Trace, TraceError};
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 /// Whether a text begins like such a trace.
 pub(super) fn is_one(first: &str) -> bool {
@@ -54,7 +53,13 @@ impl Reader {
     /// `None` if the call cannot be replayed.
     fn take(&mut self, call: &SystemCall, paths: &[String]) -> Option<()> {
         if call.is_missing() {
-            return self.step(call.at, Operation::Missing, FileNumber(0), 0, 0);
+            return self.step(Step {
+                at: call.at,
+                operation: Operation::Missing,
+                file: FileNumber(0),
+                offset: 0,
+                len: 0,
+            });
         }
         let path = paths.first().filter(|_| call.is_success())?;
         let operation = match call.name.as_str() {
@@ -81,12 +86,12 @@ impl Reader {
         if matches!(operation, Operation::Remove | Operation::RemoveDirectory | Operation::Rename) {
             self.gone.insert(file);
         }
-        self.step(call.at, operation, file, offset, len)
+        self.step(Step { at: call.at, operation, file, offset, len })
     }
 
     /// Adds a step; never `None`.
-    fn step(&mut self, at: Duration, operation: Operation, file: FileNumber, offset: u64, len: u64) -> Option<()> {
-        self.trace.steps.push(Step { at, operation, file, offset, len });
+    fn step(&mut self, step: Step) -> Option<()> {
+        self.trace.steps.push(step);
         Some(())
     }
 
@@ -96,9 +101,9 @@ impl Reader {
         let is_there = self.numbers.get(path).is_some_and(|file| !self.gone.contains(file));
         let operation = if may_create && !is_there { Operation::Create } else { Operation::Open };
         let file = self.number(path, operation)?;
-        self.step(call.at, operation, file, 0, 0)?;
+        self.step(Step { at: call.at, operation, file, offset: 0, len: 0 })?;
         if operation == Operation::Open && call.has("O_TRUNC") {
-            self.step(call.at, Operation::Truncate, file, 0, 0)?;
+            self.step(Step { at: call.at, operation: Operation::Truncate, file, offset: 0, len: 0 })?;
         }
         Some(())
     }
@@ -106,7 +111,7 @@ impl Reader {
     fn close(&mut self, call: &SystemCall, path: &str) -> Option<()> {
         let file = *self.numbers.get(path)?;
         self.places.remove(&(call.process.clone(), file));
-        self.step(call.at, Operation::Close, file, 0, 0)
+        self.step(Step { at: call.at, operation: Operation::Close, file, offset: 0, len: 0 })
     }
 
     /// What was not made is there before.

@@ -15,6 +15,7 @@ mod limit;
 use super::chosen::{chosen, number};
 use super::links::Poisson;
 use super::noise::noise;
+use crate::context::Parts;
 use crate::{CacheDisk, Context, Experiment, Findings, LabError, Sites, SitesPlan, client_of, line, station_of};
 use limit::{Commit, Echo};
 use std::fs::File;
@@ -88,10 +89,10 @@ impl Experiment for Safe {
         let mut cells = Vec::new();
         let wanted: Vec<_> = lines.iter().flat_map(|line| disks.iter().map(move |disk| (*line, *disk))).collect();
         for (done, (line, disk)) in wanted.iter().enumerate() {
-            context.progress(done, wanted.len(), line);
+            context.progress(Parts { done, total: wanted.len() }, line);
             cells.push(measure(context, line, *disk, closes)?);
         }
-        context.progress(wanted.len(), wanted.len(), "done");
+        context.progress(Parts { done: wanted.len(), total: wanted.len() }, "done");
         findings::tell(context, &cells)
     }
 }

@@ -27,6 +27,7 @@ mod sweep;
 mod systems;
 mod tell;
 
+use crate::context::Parts;
 use crate::nfs::{NfsServer, Transport};
 use crate::{Context, Csv, Experiment, Figure, Findings, LabError, Origin, Series, Style};
 use knob::{Knob, Setting};
@@ -52,32 +53,31 @@ impl Experiment for Sensitivity {
     }
 
     fn run(&self, context: &mut Context<'_>) -> Result<Findings, LabError> {
-        let installed = NfsServer::is_installed();
-        let sweeps = measure(context, installed)?;
+        let runs = runs(context);
+        let sweeps = measure(context, &runs)?;
         write(context, &sweeps)?;
         let mut findings = Findings { expected: tell::EXPECTED.into(), ..Findings::default() };
         findings.rows = sweeps.iter().flat_map(rows::rows).collect();
         findings.figures = draw(&sweeps);
         let missing =
             "NFS: not installed (nfs-ganesha, nfs-ganesha-vfs, rpcbind), so nothing was measured beside WayFS.";
-        tell::tell(&mut findings, &sweeps, (!installed).then_some(missing));
+        tell::tell(&mut findings, &sweeps, (!NfsServer::is_installed()).then_some(missing));
         Ok(findings)
     }
 }
 
 /// One after another, so that none is in another's way.
-fn measure(context: &mut Context<'_>, installed: bool) -> Result<Vec<Sweep>, LabError> {
+fn measure(context: &mut Context<'_>, runs: &[Run]) -> Result<Vec<Sweep>, LabError> {
     let pace = plans::pace(context)?;
-    let runs = runs(context, installed);
     let curves = |plan: &Plan| plan.values.iter().map(|(_, values)| values.len()).sum::<usize>() * pace.rounds;
     let total = runs.iter().flat_map(|run| run.plans()).map(curves).sum();
     let done = Cell::new(0);
     let note = |context: &Context<'_>, what: &str| {
-        context.progress(done.get(), total, what);
+        context.progress(Parts { done: done.get(), total }, what);
         done.set(done.get() + 1);
     };
     let mut sweeps = Vec::new();
-    for run in &runs {
+    for run in runs {
         match run {
             Run::Nfs(transport, plan) => {
                 let mut system = Nfs::start(context, *transport, &plan.base)?;
@@ -96,7 +96,7 @@ fn measure(context: &mut Context<'_>, installed: bool) -> Result<Vec<Sweep>, Lab
             }
         }
     }
-    context.progress(total, total, "done");
+    context.progress(Parts { done: total, total }, "done");
     Ok(sweeps)
 }
 
@@ -116,8 +116,8 @@ impl Run {
     }
 }
 
-/// All that are wanted; the setting `systems` names some of `nfs-udp`, `nfs-tcp`, `near`, `far`.
-fn runs(context: &Context<'_>, installed: bool) -> Vec<Run> {
+/// All that are wanted and can be; the setting `systems` names some of `nfs-udp`, `nfs-tcp`, `near`, `far`.
+fn runs(context: &Context<'_>) -> Vec<Run> {
     let views = |plan: fn(&Context<'_>, Promise) -> Plan| {
         [Promise::Safe, Promise::Closed].map(|promise| (View::Mount(promise), plan(context, promise))).to_vec()
     };
@@ -129,7 +129,7 @@ fn runs(context: &Context<'_>, installed: bool) -> Vec<Run> {
         ("near", Run::Volume(Hop::ClientStation, plans::WIDE, views(plans::near))),
         ("far", Run::Volume(Hop::StationHome, plans::GOOD, far)),
     ];
-    let possible = |run: &Run| installed || !matches!(run, Run::Nfs(..));
+    let possible = |run: &Run| !matches!(run, Run::Nfs(..)) || NfsServer::is_installed();
     all.into_iter()
         .filter(|(name, run)| possible(run) && plans::is_wanted(context, "systems", name))
         .map(|(_, run)| run)

@@ -31,7 +31,7 @@ pub(super) struct Crossing {
     /// Of these, names of which the other site heard.
     pub(super) heard: u64,
     /// Bytes over the writer's wide area, with headers: to the home, and from it.
-    pub(super) wire_bytes: (u64, u64),
+    pub(super) wire_bytes: WireBytes,
 }
 
 /// Listeners while one site writes.
@@ -89,7 +89,7 @@ impl Listeners {
 pub(super) struct Counting<'a> {
     listeners: &'a Listeners,
     lens: [usize; 3],
-    bytes: (u64, u64),
+    bytes: WireBytes,
     names: MadeNames,
 }
 
@@ -107,14 +107,23 @@ impl Counting<'_> {
             arrived: records(&said(home, self.lens[1])).saturating_sub(extra),
             passing: passing.len() as u64,
             heard: passing.intersection(&heard).count() as u64,
-            wire_bytes: (after.0 - self.bytes.0, after.1 - self.bytes.1),
+            wire_bytes: WireBytes { up: after.up - self.bytes.up, down: after.down - self.bytes.down },
         })
     }
 }
 
-fn wire_bytes(sites: &Sites, site: usize) -> (u64, u64) {
+/// Bytes over the wide area.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct WireBytes {
+    /// To the home.
+    pub(super) up: u64,
+    /// From it.
+    pub(super) down: u64,
+}
+
+fn wire_bytes(sites: &Sites, site: usize) -> WireBytes {
     let statistics = sites.lab().statistics(sites.wide(site));
-    (statistics.up.delivered_len, statistics.down.delivered_len)
+    WireBytes { up: statistics.up.delivered_len, down: statistics.down.delivered_len }
 }
 
 fn events<'a>(said: &'a str, kinds: &'a [&str]) -> impl Iterator<Item = serde_json::Value> + 'a {

@@ -91,8 +91,8 @@ fn crossing_rows(what: &str, name: &str, crossings: &[Crossing]) -> Vec<Row> {
             .note("they crossed empty: their places are counted, nothing is said of them"),
         row("lock and temporary names", &|one| one.passing),
         row("of these heard of at the other site", &|one| one.heard),
-        Row::new(format!("{what}: to the home over the wide area, {name}"), "kB", wire(&|one| one.wire_bytes.0)),
-        Row::new(format!("{what}: from the home over the wide area, {name}"), "kB", wire(&|one| one.wire_bytes.1)),
+        Row::new(format!("{what}: to the home over the wide area, {name}"), "kB", wire(&|one| one.wire_bytes.up)),
+        Row::new(format!("{what}: from the home over the wide area, {name}"), "kB", wire(&|one| one.wire_bytes.down)),
     ]
 }
 
@@ -266,7 +266,7 @@ fn write(context: &mut Context<'_>, cells: &[Cell]) -> Result<(), LabError> {
             }
             row.push(trial.differences.to_string());
             row.extend(match &trial.commit_crossing {
-                Some(one) => [one.taken, one.arrived, one.passing, one.heard, one.wire_bytes.0, one.wire_bytes.1]
+                Some(one) => [one.taken, one.arrived, one.passing, one.heard, one.wire_bytes.up, one.wire_bytes.down]
                     .map(|number| number.to_string()),
                 None => Default::default(),
             });

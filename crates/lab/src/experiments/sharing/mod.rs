@@ -14,6 +14,7 @@ mod tree;
 mod trial;
 
 use super::chosen::{chosen, number, scenarios};
+use crate::context::Parts;
 use crate::peers::{self, Peer};
 use crate::sites::{client_of, station_of};
 use crate::{Context, Experiment, Findings, LabError, Sites, SitesPlan, line};
@@ -105,21 +106,21 @@ impl Experiment for Sharing {
         let tree = tree::tree(context.seed());
         let sources = Sources { edit: tree::edit(&tree, context.seed()), tree };
         let total = 1 + extent.scenarios.len() + peers.len() * extent.scenarios_peers.len();
-        context.progress(0, total, LOCAL);
+        context.progress(Parts { done: 0, total }, LOCAL);
         let mut cells = local(context, &sources, extent.trials)?;
         for (done, scenario) in extent.scenarios.iter().enumerate() {
-            context.progress(1 + done, total, &format!("{OURS}, {scenario}"));
+            context.progress(Parts { done: 1 + done, total }, &format!("{OURS}, {scenario}"));
             cells.extend(ours(context, &sources, scenario, extent.trials)?);
         }
         let mut done = 1 + extent.scenarios.len();
         for peer in &peers {
             for scenario in &extent.scenarios_peers {
-                context.progress(done, total, &format!("{}, {scenario}", peer.name()));
+                context.progress(Parts { done, total }, &format!("{}, {scenario}", peer.name()));
                 cells.extend(theirs(context, &sources, *peer, scenario, extent.trials_peers)?);
                 done += 1;
             }
         }
-        context.progress(total, total, "done");
+        context.progress(Parts { done: total, total }, "done");
         let absent = absent.iter().map(|peer| peer.name()).chain(missing).map(str::to_owned).collect::<Vec<_>>();
         findings::tell(context, &cells, &absent)
     }

@@ -41,8 +41,8 @@ pub(super) struct SourceFile {
 /// The tree as it is at the start.
 pub(super) fn tree(seed: u64) -> Vec<SourceFile> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
-    let changed = shares(&mut random, CHANGED, CHANGED_LEN);
-    let others = shares(&mut random, FILES - CHANGED, LEN - CHANGED_LEN);
+    let changed = shares(&mut random, Files { count: CHANGED, len: CHANGED_LEN });
+    let others = shares(&mut random, Files { count: FILES - CHANGED, len: LEN - CHANGED_LEN });
     // Those to be changed lie here and there.
     let mut lens = others;
     for (number, len) in changed.into_iter().enumerate() {
@@ -67,7 +67,7 @@ pub(super) fn edit(tree: &[SourceFile], seed: u64) -> Edit {
         SourceFile { path: old.path.clone(), bytes: edited(&mut random, &old.bytes) }
     });
     let changed = changed.collect();
-    let lens = shares(&mut random, NEW, NEW_LEN);
+    let lens = shares(&mut random, Files { count: NEW, len: NEW_LEN });
     let new = lens.into_iter().enumerate().map(|(number, len)| {
         let directory = directory(number * 5);
         SourceFile { path: directory.join(format!("new_{number}.c")), bytes: text(&mut random, len) }
@@ -106,8 +106,15 @@ fn directory(number: usize) -> PathBuf {
     PathBuf::from(format!("part_{:02}", number % DIRECTORIES))
 }
 
+/// Files, and the bytes of all of them.
+#[derive(Debug, Clone, Copy)]
+struct Files {
+    count: usize,
+    len: usize,
+}
+
 /// Sizes that differ by a factor of up to eight and come to a sum.
-fn shares(random: &mut ChaCha8Rng, count: usize, sum: usize) -> Vec<usize> {
+fn shares(random: &mut ChaCha8Rng, Files { count, len: sum }: Files) -> Vec<usize> {
     let weights: Vec<usize> = (0..count).map(|_| 1 + random.next_u32() as usize % 8).collect();
     let total: usize = weights.iter().sum();
     let mut lens: Vec<usize> = weights.iter().map(|weight| sum * weight / total).collect();

@@ -9,6 +9,8 @@ mod watch;
 
 use super::chosen::number;
 use super::noise::write_noise;
+use crate::context::Parts;
+use crate::experiments::noise::Noise;
 use crate::{Context, Experiment, Findings, LabError, LinePlan, Sites, SitesPlan, client_of, station_of};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -122,17 +124,17 @@ fn live(
 ) -> Result<(), LabError> {
     let total = if extent.is_removed { 4 } else { 3 };
     let [written, read] = [0, 1].map(|site| sites.at(site).join("file"));
-    context.progress(0, total, "writing");
-    write_noise(&written, context.seed(), extent.len)?;
+    context.progress(Parts { done: 0, total }, "writing");
+    write_noise(&written, Noise { seed: context.seed(), len: extent.len })?;
     note(Event::Written);
     sites.sync(0, "safe", PATIENCE)?;
     note(Event::Safe);
     sites.sync(0, "stable", PATIENCE)?;
     note(Event::Stable);
-    context.progress(1, total, "waiting for the writer's second copy to go");
+    context.progress(Parts { done: 1, total }, "waiting for the writer's second copy to go");
     std::thread::sleep(extent.settle);
     note(Event::Settled);
-    context.progress(2, total, "reading");
+    context.progress(Parts { done: 2, total }, "reading");
     let bytes = read_all(&read)?;
     if bytes != extent.len {
         return Err(LabError::Experiment(format!("{bytes} of {} bytes were read", extent.len)));
@@ -141,7 +143,8 @@ fn live(
     std::thread::sleep(extent.settle);
     note(Event::ReadLongAgo);
     if extent.is_removed {
-        context.progress(3, total, "waiting for the space of what was removed: eleven minutes at least");
+        context
+            .progress(Parts { done: 3, total }, "waiting for the space of what was removed: eleven minutes at least");
         std::fs::remove_file(&written).map_err(LabError::io("remove the file"))?;
         sites.sync(0, "stable", PATIENCE)?;
         note(Event::Removed);
@@ -151,7 +154,7 @@ fn live(
         }
     }
     note(Event::End);
-    context.progress(total, total, "done");
+    context.progress(Parts { done: total, total }, "done");
     Ok(())
 }
 

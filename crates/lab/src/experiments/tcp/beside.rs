@@ -5,6 +5,7 @@
 use super::real::{self, Case};
 use super::schemes::{BUFFER_MODERN, Setting};
 use super::table::Table;
+use crate::context::Parts;
 use crate::wireless::Hop;
 use crate::{Context, Estimate, LabError, Row, link_tool};
 use wayfs_hop::Scheme;
@@ -54,7 +55,7 @@ pub(super) fn rows(context: &mut Context<'_>, table: &Table) -> Result<(Vec<Row>
             }
         }
     }
-    context.progress(0, 1, "kernel");
+    context.progress(Parts { done: 0, total: 1 }, "kernel");
     let done = match real::run_all(context, &cases) {
         Ok(done) => done,
         Err(error) if error.is_forbidden() => {

@@ -2,6 +2,8 @@
 
 use super::measure::run_all;
 use super::schemes;
+use super::schemes::Sizes;
+use crate::context::Parts;
 use crate::wireless::{Hop, Outcome, Reader, Route, Transfer};
 use crate::{Context, Estimate, Experiment, Findings, LabError, Row};
 use rand_chacha::ChaCha8Rng;
@@ -67,7 +69,7 @@ impl Experiment for Beyond {
             context.csv("runs", &["column", "scheme", "seed", "throughput_mbps", "seconds_per_connection"])?;
         let mut findings = Findings { expected: EXPECTED.into(), ..Findings::default() };
         for (number, (column, hops)) in columns.iter().enumerate() {
-            context.progress(number, columns.len(), column);
+            context.progress(Parts { done: number, total: columns.len() }, column);
             for name in ROWS {
                 let row = schemes::row(name).ok_or_else(|| LabError::Experiment(format!("{name} is no scheme")))?;
                 let route = Route { hops: hops(row.hop()) };
@@ -97,13 +99,12 @@ impl Beyond {
                 std::iter::once(Hop::ethernet()).chain(std::iter::repeat_n(radio, count)).collect()
             })
         };
-        let asymmetric = |down: u64, up: u64| -> Hops {
-            Box::new(move |scheme| vec![Hop::ethernet(), asymmetric(down, up, scheme)])
-        };
+        let asymmetric =
+            |rates: Rates| -> Hops { Box::new(move |scheme| vec![Hop::ethernet(), asymmetric(rates, scheme)]) };
         match self {
             Self::Asymmetric => vec![
-                ("16 Mb/s down, 1 up", asymmetric(16_000_000, 1_000_000)),
-                ("2 Mb/s down, 0.02 up", asymmetric(2_000_000, 20_000)),
+                ("16 Mb/s down, 1 up", asymmetric(Rates { down: 16_000_000, up: 1_000_000 })),
+                ("2 Mb/s down, 0.02 up", asymmetric(Rates { down: 2_000_000, up: 20_000 })),
             ],
             Self::Multihop => vec![("2 lossy hops", radios(2)), ("3 lossy hops", radios(3))],
             Self::Web => vec![
@@ -117,7 +118,7 @@ impl Beyond {
     }
 
     fn transfer(self, row: &schemes::Row, route: &Route, len: u32, seed: u64) -> Transfer {
-        let mut transfer = row.over(route.clone(), BUFFER, len, seed);
+        let mut transfer = row.over(route.clone(), Sizes { buffer: BUFFER, bytes: len }, seed);
         transfer.reader = Reader::FAST;
         if self == Self::Web {
             let mut random = ChaCha8Rng::seed_from_u64(seed);
@@ -143,8 +144,15 @@ fn mean_time(outcome: &Outcome) -> f64 {
     outcome.times.iter().sum::<f64>() / outcome.times.len().max(1) as f64
 }
 
+/// Bits per second of each way.
+#[derive(Debug, Clone, Copy)]
+struct Rates {
+    down: u64,
+    up: u64,
+}
+
 /// A hop with a channel for each way.
-fn asymmetric(down: u64, up: u64, scheme: Scheme) -> Hop {
+fn asymmetric(Rates { down, up }: Rates, scheme: Scheme) -> Hop {
     let mut hop = Hop::radio(BYTES_PER_ERROR, 1, scheme);
     hop.duplex = Duplex::Full;
     (hop.line.down.capacity, hop.line.up.capacity) = (Capacity::Rate(down), Capacity::Rate(up));

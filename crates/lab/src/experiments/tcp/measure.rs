@@ -2,6 +2,7 @@
 
 use super::schemes;
 use super::table::Table;
+use crate::context::Parts;
 use crate::wireless::{Outcome, Transfer};
 use crate::{Context, Estimate, LabError};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -36,7 +37,7 @@ pub(super) fn measure(context: &mut Context<'_>, table: &Table) -> Result<Vec<Ve
     )?;
     let mut columns = Vec::new();
     for (number, column) in table.columns.iter().enumerate() {
-        context.progress(number, table.columns.len(), &column.name);
+        context.progress(Parts { done: number, total: table.columns.len() }, &column.name);
         let mut cells = Vec::new();
         for (name, _) in &column.cells {
             let row = schemes::row(name).ok_or_else(|| LabError::Experiment(format!("{name} is no scheme")))?;
@@ -58,7 +59,7 @@ pub(super) fn measure(context: &mut Context<'_>, table: &Table) -> Result<Vec<Ve
         }
         columns.push(cells);
     }
-    context.progress(table.columns.len(), table.columns.len(), "done");
+    context.progress(Parts { done: table.columns.len(), total: table.columns.len() }, "done");
     csv.finish()?;
     Ok(columns)
 }

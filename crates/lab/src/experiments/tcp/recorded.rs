@@ -2,6 +2,8 @@
 
 use super::measure::run_all;
 use super::schemes;
+use super::schemes::Sizes;
+use crate::context::Parts;
 use crate::wireless::{Below, Hop, Outcome, Reader, Route, Transfer};
 use crate::{Context, Estimate, Experiment, Findings, LabError, LinePlan, Row};
 use std::io::Write;
@@ -82,14 +84,15 @@ impl Experiment for Recorded {
         let mut csv = context.csv("runs", &["link", "kb_per_error", "end_points", "seed", "throughput_mbps"])?;
         let mut findings = Findings { expected: EXPECTED.into(), ..Findings::default() };
         for (number, recording) in recordings.iter().enumerate() {
-            context.progress(number, recordings.len(), recording.name);
+            context.progress(Parts { done: number, total: recordings.len() }, recording.name);
             for kilobytes in ERRORS_KB {
                 let mut means = Vec::new();
                 for name in ROWS {
                     let seed = |n: u64| context.seed().wrapping_mul(1000) + n;
                     let transfers = (0..seeds).map(|n| {
                         let bytes = (recording.mean * seconds / 8.0).min(most) as u32;
-                        recording.transfer(name, kilobytes, bytes, seed(n))
+                        let sizes = Sizes { buffer: BUFFER, bytes };
+                        recording.transfer(name, kilobytes, sizes, seed(n))
                     });
                     let transfers: Vec<Transfer> = transfers.collect::<Result<_, _>>()?;
                     let outcomes = run_all(&transfers);
@@ -112,11 +115,11 @@ impl Experiment for Recorded {
 }
 
 impl Recording {
-    fn transfer(&self, name: &'static str, kilobytes: u32, bytes: u32, seed: u64) -> Result<Transfer, LabError> {
+    fn transfer(&self, name: &'static str, kilobytes: u32, sizes: Sizes, seed: u64) -> Result<Transfer, LabError> {
         let row = schemes::row(name).ok_or_else(|| LabError::Experiment(format!("{name} is no scheme")))?;
         let wire = Hop::wire(1_000_000_000, Duration::from_millis(5));
         let route = Route::through(wire, self.hop(kilobytes, row.hop()));
-        let mut transfer = row.over(route, BUFFER, bytes, seed);
+        let mut transfer = row.over(route, sizes, seed);
         transfer.reader = Reader::FAST;
         Ok(transfer)
     }

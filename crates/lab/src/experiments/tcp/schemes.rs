@@ -73,16 +73,25 @@ fn end(scheme: Scheme, buffer: u32) -> Config {
     }
 }
 
+/// Bytes of a transfer.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sizes {
+    /// Of each buffer at its ends.
+    pub(super) buffer: u32,
+    /// That are carried.
+    pub(super) bytes: u32,
+}
+
 impl Row {
     /// A transfer of so many bytes.
     pub(super) fn transfer(&self, setting: &Setting, bytes: u32, seed: u64) -> Transfer {
         let errors = if self.lossless { 0.0 } else { setting.bytes_per_error };
         let route = Route::through(setting.wire.clone(), Hop::radio(errors, setting.run, self.hop));
-        self.over(route, setting.buffer, bytes, seed)
+        self.over(route, Sizes { buffer: setting.buffer, bytes }, seed)
     }
 
     /// The same over another path, on whose hops the scheme is already.
-    pub(super) fn over(&self, route: Route, buffer: u32, bytes: u32, seed: u64) -> Transfer {
+    pub(super) fn over(&self, route: Route, Sizes { buffer, bytes }: Sizes, seed: u64) -> Transfer {
         let mut transfer = Transfer::new(route, end(self.fixed, buffer), end(self.mobile, buffer), bytes, seed);
         if matches!(self.fixed, Scheme::Cubic | Scheme::Bbr) {
             transfer.reader = Reader::FAST;

@@ -2,6 +2,7 @@
 
 use super::measure;
 use super::real::{self, Case};
+use crate::context::Parts;
 use crate::wireless::{Hop, Reader, Route, Transfer};
 use crate::{Aim, Axis, Context, Estimate, Experiment, Figure, Findings, LabError, Origin, Row, Series, Style};
 use wayfs_hop::Scheme as HopScheme;
@@ -67,9 +68,9 @@ impl Experiment for Validate {
                 transfers.push(simulated(path, scheme, len, seed(n)));
             }
         }
-        context.progress(0, 2, "kernel");
+        context.progress(Parts { done: 0, total: 2 }, "kernel");
         let kernel = real::run_all(context, &cases)?;
-        context.progress(1, 2, "simulated");
+        context.progress(Parts { done: 1, total: 2 }, "simulated");
         let ours = measure::run_all(&transfers);
         let mut csv = context.csv("throughput", &["path", "end_points", "run", "kernel_mbps", "simulated_mbps"])?;
         let mut findings = Findings { expected: EXPECTED.into(), ..Findings::default() };

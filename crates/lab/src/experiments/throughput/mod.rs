@@ -12,6 +12,7 @@ mod tcp;
 mod theirs;
 
 use super::chosen::{chosen, number};
+use crate::context::Parts;
 use crate::peers::{self, PEERS};
 use crate::{Context, Experiment, Findings, LabError};
 use lines::{LINES, Line, QUICK};
@@ -122,11 +123,11 @@ impl Experiment for Throughput {
         let total = extent.lines.len() * (1 + peers.len());
         let mut cells = Vec::new();
         for line in &extent.lines {
-            context.progress(cells.len() * (1 + peers.len()), total, line.name);
+            context.progress(Parts { done: cells.len() * (1 + peers.len()), total }, line.name);
             let mut cell = ours::measure(context, *line, &extent)?;
             for peer in &peers {
                 let done = cells.len() * (1 + peers.len()) + 1 + cell.peers.len() + cell.failures.len();
-                context.progress(done, total, &format!("{}, {}", line.name, peer.name()));
+                context.progress(Parts { done, total }, &format!("{}, {}", line.name, peer.name()));
                 match theirs::measure(context, *peer, *line, &extent) {
                     Ok(tried) => cell.peers.push(tried),
                     Err(error) => cell.failures.push((peer.name(), error.to_string())),
@@ -134,7 +135,7 @@ impl Experiment for Throughput {
             }
             cells.push(cell);
         }
-        context.progress(total, total, "done");
+        context.progress(Parts { done: total, total }, "done");
         let absent: Vec<&str> = absent.iter().map(|peer| peer.name()).collect();
         findings::tell(context, &cells, &absent)
     }

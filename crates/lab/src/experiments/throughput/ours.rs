@@ -2,6 +2,7 @@
 
 use super::super::noise::write_noise;
 use super::{Cell, Extent, Line, PATIENCE, Transfer, Tried, Way, tcp};
+use crate::experiments::noise::Noise;
 use crate::usage::peak_memory;
 use crate::{Context, LabError, LinePlan, Sites, SitesPlan, client_of, line, station_of};
 use std::fs::File;
@@ -30,8 +31,8 @@ pub(super) fn measure(context: &mut Context<'_>, line_of_cell: Line, extent: &Ex
     let mut ours = Tried { who: "WayFS", ..Tried::default() };
     for trial in 0..extent.trials {
         let seed = context.seed() + 2 * trial as u64;
-        ours.ways[Way::Up.index()].push(up(&sites, &format!("up-{trial}"), seed, len)?);
-        ours.ways[Way::Down.index()].push(down(&sites, &format!("down-{trial}"), seed + 1, len)?);
+        ours.ways[Way::Up.index()].push(up(&sites, &format!("up-{trial}"), Noise { seed, len })?);
+        ours.ways[Way::Down.index()].push(down(&sites, &format!("down-{trial}"), Noise { seed: seed + 1, len })?);
     }
     let mut memory = [0; 3];
     for (memory, host) in memory.iter_mut().zip([client_of(0), station_of(0), "home".to_owned()]) {
@@ -42,7 +43,7 @@ pub(super) fn measure(context: &mut Context<'_>, line_of_cell: Line, extent: &Ex
 }
 
 /// From the first byte that a program writes until the home has them all.
-fn up(sites: &Sites, name: &str, seed: u64, len: u64) -> Result<Transfer, LabError> {
+fn up(sites: &Sites, name: &str, noise: Noise) -> Result<Transfer, LabError> {
     let path = sites.at(0).join(name);
     let crossed = || sites.lab().statistics(sites.wide(0)).up.delivered_len;
     let (start, before, is_done) = (Instant::now(), crossed(), AtomicBool::new(false));
@@ -55,27 +56,27 @@ fn up(sites: &Sites, name: &str, seed: u64, len: u64) -> Result<Transfer, LabErr
             }
             notes
         });
-        let done = write_noise(&path, seed, len).and_then(|()| sites.sync(0, "stable", PATIENCE));
+        let done = write_noise(&path, noise).and_then(|()| sites.sync(0, "stable", PATIENCE));
         let took = start.elapsed();
         is_done.store(true, Ordering::Relaxed);
         (done.map(|()| took), notes.join().expect("noting does not panic"))
     });
-    Ok(Transfer { took: done?, len, notes })
+    Ok(Transfer { took: done?, len: noise.len, notes })
 }
 
 /// From the open of a file that the home has until its last byte is read by a machine that had nothing of it.
-fn down(sites: &Sites, name: &str, seed: u64, len: u64) -> Result<Transfer, LabError> {
-    write_noise(&sites.at(1).join(name), seed, len)?;
+fn down(sites: &Sites, name: &str, noise: Noise) -> Result<Transfer, LabError> {
+    write_noise(&sites.at(1).join(name), noise)?;
     sites.sync(1, "stable", PATIENCE)?;
     let path = sites.at(0).join(name);
     let start = Instant::now();
-    while std::fs::metadata(&path).map_or(0, |metadata| metadata.len()) != len {
+    while std::fs::metadata(&path).map_or(0, |metadata| metadata.len()) != noise.len {
         if start.elapsed() > PATIENCE {
             return Err(LabError::TimedOut { what: "the file at the other site".into(), within: PATIENCE });
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    read(&path, len)
+    read(&path, noise.len)
 }
 
 /// Reads a file from its begin to its end and notes how it comes along.

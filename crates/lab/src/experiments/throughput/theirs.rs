@@ -3,6 +3,7 @@
 use super::super::noise::write_noise;
 use super::ours::read;
 use super::{Extent, Line, PATIENCE, Transfer, Tried, Way};
+use crate::experiments::noise::Noise;
 use crate::peers::{Peer, PeerServer};
 use crate::{Context, LabError, LinePlan, Sites, SitesPlan};
 use std::path::Path;
@@ -27,9 +28,9 @@ pub(super) fn measure(
     for trial in 0..extent.trials {
         let seed = context.seed() + 2 * trial as u64;
         let (up, down) = (format!("up-{trial}"), format!("down-{trial}"));
-        write_noise(&server.tree().join(&down), seed + 1, len)?;
+        write_noise(&server.tree().join(&down), Noise { seed: seed + 1, len })?;
         let mount = server.mount(&sites, 0)?;
-        tried.ways[Way::Up.index()].push(write(&*server, mount.at(), &up, seed, len)?);
+        tried.ways[Way::Up.index()].push(write(&*server, mount.at(), &up, Noise { seed, len })?);
         tried.ways[Way::Down.index()].push(read(&mount.at().join(&down), len)?);
     }
     drop(server);
@@ -38,15 +39,15 @@ pub(super) fn measure(
 }
 
 /// From the first byte written until the server has as many.
-fn write(server: &dyn PeerServer, mount: &Path, name: &str, seed: u64, len: u64) -> Result<Transfer, LabError> {
+fn write(server: &dyn PeerServer, mount: &Path, name: &str, noise: Noise) -> Result<Transfer, LabError> {
     let start = Instant::now();
-    write_noise(&mount.join(name), seed, len)?;
+    write_noise(&mount.join(name), noise)?;
     let there = server.tree().join(name);
-    while std::fs::metadata(&there).map_or(0, |metadata| metadata.len()) < len {
+    while std::fs::metadata(&there).map_or(0, |metadata| metadata.len()) < noise.len {
         if start.elapsed() > PATIENCE {
             return Err(LabError::TimedOut { what: format!("{name} at the server"), within: PATIENCE });
         }
         std::thread::sleep(LOOK);
     }
-    Ok(Transfer { took: start.elapsed(), len, notes: Vec::new() })
+    Ok(Transfer { took: start.elapsed(), len: noise.len, notes: Vec::new() })
 }

@@ -1,5 +1,6 @@
 //! Contents that wait to cross the wide area.
 
+use crate::experiments::noise::Noise;
 use crate::{LabError, Sites};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
@@ -14,7 +15,7 @@ const SAFE: Duration = Duration::from_secs(1200);
 
 /// Writes files at the first client and waits until its station has them. No two chunks are alike and none can be
 /// compressed, so every byte has to cross.
-pub(super) fn write(sites: &Sites, len: u64, seed: u64) -> Result<(), LabError> {
+pub(super) fn write(sites: &Sites, Noise { seed, len }: Noise) -> Result<(), LabError> {
     let directory = sites.at(0).join("backlog");
     std::fs::create_dir(&directory).map_err(LabError::io("make the directory of the backlog"))?;
     let mut random = ChaCha8Rng::seed_from_u64(seed);

@@ -10,6 +10,8 @@ mod findings;
 mod watch;
 
 use super::chosen::{chosen, number, scenarios};
+use crate::context::Parts;
+use crate::experiments::noise::Noise;
 use crate::{Context, Experiment, Findings, LabError, LinePlan, Sites, SitesPlan, line, station_of};
 use cell::Cell;
 use std::time::Duration;
@@ -114,17 +116,17 @@ fn measure(context: &mut Context<'_>, extent: &Extent) -> Result<Vec<Cell>, LabE
     let mut cells = Vec::new();
     for load in [Load::Idle, Load::Backlog] {
         if load == Load::Backlog {
-            context.progress(cells.len(), total, "writing the backlog");
-            backlog::write(&sites, extent.backlog_len, context.seed())?;
+            context.progress(Parts { done: cells.len(), total }, "writing the backlog");
+            backlog::write(&sites, Noise { seed: context.seed(), len: extent.backlog_len })?;
         }
         for scenario in &scenarios {
             let done = cells.len() + usize::from(load == Load::Backlog);
-            context.progress(done, total, &format!("{}, {}", scenario.name, load.name()));
+            context.progress(Parts { done, total }, &format!("{}, {}", scenario.name, load.name()));
             reshape(&mut sites, scenario)?;
             cells.push(cell::measure(&sites, scenario, load, extent, context.seed() + cells.len() as u64)?);
         }
     }
-    context.progress(total, total, "done");
+    context.progress(Parts { done: total, total }, "done");
     sites.finish(context, "all");
     Ok(cells)
 }

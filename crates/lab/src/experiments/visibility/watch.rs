@@ -55,7 +55,7 @@ pub(super) fn prepare(views: &Views, count: usize) -> Result<(), LabError> {
     }
     let start = Instant::now();
     for number in 0..count {
-        while !shows(&views.reader, number, OLD_LEN) {
+        while !shows(&views.reader.join(number.to_string()), OLD_LEN) {
             if start.elapsed() > 2 * PATIENCE {
                 return Err(LabError::TimedOut {
                     what: "the other site to see new files".into(),
@@ -109,7 +109,7 @@ fn look(directory: &Path, closes: &Receiver<Closed>, start: Instant) -> Vec<Samp
             }
         }
         waiting.retain(|closed| {
-            let seen = shows(directory, closed.number, NEW_LEN);
+            let seen = shows(&directory.join(closed.number.to_string()), NEW_LEN);
             let lag = closed.at.elapsed();
             if !seen && lag < PATIENCE {
                 return true;
@@ -124,8 +124,8 @@ fn look(directory: &Path, closes: &Receiver<Closed>, start: Instant) -> Vec<Samp
 }
 
 /// Whether `stat` shows a file of this length. One that cannot be reached is not seen.
-fn shows(directory: &Path, number: usize, len: usize) -> bool {
-    std::fs::metadata(directory.join(number.to_string())).is_ok_and(|file| file.len() == len as u64)
+fn shows(path: &Path, len: usize) -> bool {
+    std::fs::metadata(path).is_ok_and(|file| file.len() == len as u64)
 }
 
 fn reads(directory: &Path, number: usize) -> bool {
@@ -150,6 +150,6 @@ mod tests {
     #[test]
     fn what_is_not_there_is_not_seen() {
         let place = tempfile::tempdir().unwrap();
-        assert!(!shows(place.path(), 1, OLD_LEN) && !reads(place.path(), 1));
+        assert!(!shows(&place.path().join("1"), OLD_LEN) && !reads(place.path(), 1));
     }
 }
