@@ -348,6 +348,7 @@ fn build_file_system(
         disk: HostDisk::at(&directory.join("files"), journal_free_min(directory)),
         idle_len_max: config.cache_size / 4,
         idle_count_max: IDLE_COUNT_MAX,
+        memory_max: crate::files::body::MEMORY_MAX,
         body_count_max: body_count_max(),
     };
     let files = Arc::new(FileTable::open(live.clone(), table)?);

@@ -3,6 +3,7 @@
 use super::journal::{Journal, Left};
 use super::ranges::RangeSet;
 use super::staging::{StagingDisk, StagingFile, Target};
+use super::table::TableSettings;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -143,6 +144,7 @@ pub struct BodyFiles {
     /// need some, too.
     open: Arc<AtomicUsize>,
     open_max: usize,
+    memory_max: usize,
     journal: Journal,
 }
 
@@ -152,19 +154,21 @@ impl BodyFiles {
     ///
     /// # Errors
     /// What the disk says.
-    pub(super) fn open(
-        disk: Arc<dyn StagingDisk>,
-        kept: &[String],
-        open_max: usize,
-        left: &Left,
-    ) -> std::io::Result<Self> {
+    pub(super) fn open(settings: &TableSettings, kept: &[String], left: &Left) -> std::io::Result<Self> {
+        let disk = Arc::clone(&settings.disk);
         for name in disk.list()?.into_iter().filter(|name| !kept.contains(name)) {
             disk.remove(&name)?;
         }
         let last = kept.iter().filter_map(|name| number(name)).max().unwrap_or(0);
         let (next, open) = (AtomicU64::new(last + 1), Arc::default());
         let journal = Journal::after(Arc::clone(&disk), left.last_segment, left.last_generation);
-        Ok(Self { disk, next, open, open_max, journal })
+        let (open_max, memory_max) = (settings.body_count_max, settings.memory_max.min(MEMORY_MAX));
+        Ok(Self { disk, next, open, open_max, memory_max, journal })
+    }
+
+    /// Longest file that needs none.
+    pub(super) fn memory_max(&self) -> u64 {
+        self.memory_max as u64
     }
 
     /// What the next daemon hears of them if this one is killed.

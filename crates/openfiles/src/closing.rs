@@ -211,7 +211,7 @@ impl FileTable {
 
     /// Takes back the notes that stayed because the disk did not say that their records are durable, while it says so:
     /// a disk that is stuck is waited for once, not once for each file.
-    pub(super) fn catch_up_with_the_disk(&self) {
+    pub fn catch_up_with_the_disk(&self) {
         if self.closing_len() == 0 {
             return;
         }

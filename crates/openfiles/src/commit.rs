@@ -95,18 +95,51 @@ impl From<OperationError> for Setback {
     }
 }
 
+/// A commit under way, in steps: what was written is taken, then hashed, then stored. Anything may happen to the file between two of
+/// them. Who has one follows what [`CommitStep`] says until it is over.
+pub struct Commit {
+    start: Time,
+    /// How often it began.
+    attempts: usize,
+    snapshot: Option<Snapshot>,
+    content: Option<Content>,
+    is_moved: bool,
+    /// What an earlier turn of it stored.
+    before: Option<Committed>,
+}
+
+/// What a commit needs next.
+#[derive(Debug)]
+pub enum CommitStep {
+    /// [`OpenFile::commit_hash`].
+    Hash,
+    /// The engine's answer to this, for [`OpenFile::commit_stored`].
+    Store(Store),
+    /// Nothing.
+    Over(CommitResult),
+}
+
+/// What became of a commit; `None` if there was nothing to commit.
+pub type CommitResult = Result<Option<Committed>, OperationError>;
+
+impl Commit {
+    /// Its end, after which whatever an earlier turn stored is stored.
+    fn over(&mut self, result: Result<(), OperationError>) -> CommitStep {
+        let before = self.before.take();
+        CommitStep::Over(match result {
+            Err(slow) if before.is_none() => Err(slow),
+            Ok(()) | Err(_) => Ok(before),
+        })
+    }
+}
+
 impl OpenFile {
     /// Commits what was written; `None` if there is nothing to commit.
     ///
     /// # Errors
     /// [`OperationError::WouldBlock`] if it may not wait, also when another commit of the file is running;
     /// what the chunk store and the engine say. The changes are kept.
-    pub fn commit(
-        &self,
-        contents: &dyn Contents,
-        files: &BodyFiles,
-        wait_policy: WaitPolicy,
-    ) -> Result<Option<Committed>, OperationError> {
+    pub fn commit(&self, contents: &dyn Contents, files: &BodyFiles, wait_policy: WaitPolicy) -> CommitResult {
         let _one_at_a_time = match wait_policy {
             WaitPolicy::Silence(_) => self.committing.lock().unwrap_or_else(PoisonError::into_inner),
             WaitPolicy::None => match self.committing.try_lock() {
@@ -118,40 +151,132 @@ impl OpenFile {
         if matches!(wait_policy, WaitPolicy::None) && self.is_dirty() && !contents.is_free(self.id()) {
             return Err(OperationError::WouldBlock);
         }
-        let start = self.state().time();
         let _making = Making::begin(contents);
-        let mut is_moved = false;
-        let mut before: Option<Committed> = None;
-        for _ in 0..ATTEMPTS_MAX {
-            let Some(snapshot) = self.begin(contents, files) else { return Ok(before) };
-            match self.build(contents, files, &snapshot, wait_policy) {
-                Ok(content) => match self.store_if_new(contents, &snapshot, content) {
-                    Err(OperationError::Failed(FsError::Changed)) => {
-                        is_moved |= self.append_to_newest(contents, files)? == Appended::Moved;
-                    }
-                    // The close is committed; what is left is tried again.
-                    Err(_) if before.is_some() => return Ok(before),
-                    stored => {
-                        self.state().rest_after(start);
-                        let committed = stored?.map(|committed| Committed { is_moved, ..committed });
-                        before = Committed::both(before, committed);
-                        if !self.state().life.is_set_since_its_close() {
-                            return Ok(before);
-                        }
-                    }
-                },
-                Err(Setback::Shrank) => self.give_up(),
-                Err(Setback::Removed) => {
-                    self.give_up();
-                    return Ok(before);
-                }
-                Err(Setback::OperationError(slow)) => {
-                    self.give_up();
-                    return before.map(Some).ok_or(slow);
-                }
+        let (mut commit, mut step) = self.commit_begin(contents, files);
+        loop {
+            step = match step {
+                CommitStep::Hash => self.commit_hash(contents, files, wait_policy, &mut commit),
+                CommitStep::Store(store) => self.commit_stored(contents, files, &mut commit, contents.store(store)),
+                CommitStep::Over(result) => return result,
             }
         }
-        before.map(Some).ok_or(FsError::Io.into())
+    }
+
+    /// Begins a commit in steps. No other one of the file is under way.
+    pub fn commit_begin(&self, contents: &dyn Contents, files: &BodyFiles) -> (Commit, CommitStep) {
+        let start = self.state().time();
+        let mut commit = Commit { start, attempts: 0, snapshot: None, content: None, is_moved: false, before: None };
+        let step = self.commit_again(contents, files, &mut commit);
+        (commit, step)
+    }
+
+    /// Takes what was written so far.
+    fn commit_again(&self, contents: &dyn Contents, files: &BodyFiles, commit: &mut Commit) -> CommitStep {
+        if commit.attempts == ATTEMPTS_MAX {
+            return commit.over(Err(FsError::Io.into()));
+        }
+        commit.attempts += 1;
+        commit.snapshot = self.begin(contents, files);
+        if commit.snapshot.is_some() { CommitStep::Hash } else { commit.over(Ok(())) }
+    }
+
+    /// Makes the content of what was taken.
+    pub fn commit_hash(
+        &self,
+        contents: &dyn Contents,
+        files: &BodyFiles,
+        wait_policy: WaitPolicy,
+        commit: &mut Commit,
+    ) -> CommitStep {
+        let Some(snapshot) = &commit.snapshot else { return commit.over(Ok(())) };
+        match self.build(contents, files, snapshot, wait_policy) {
+            Ok(content) => match same_version(contents, snapshot, &content) {
+                Some(version) => {
+                    self.settle(snapshot, content).base.version = version;
+                    self.commit_settled(contents, files, commit, None)
+                }
+                None => {
+                    let store = self.store_of(snapshot, content.clone());
+                    commit.content = Some(content);
+                    self.keep_attributes(contents);
+                    CommitStep::Store(store)
+                }
+            },
+            Err(Setback::Shrank) => {
+                self.give_up();
+                self.commit_again(contents, files, commit)
+            }
+            Err(Setback::Removed) => {
+                self.give_up();
+                commit.over(Ok(()))
+            }
+            Err(Setback::OperationError(slow)) => {
+                self.give_up();
+                commit.over(Err(slow))
+            }
+        }
+    }
+
+    /// Goes on with the engine's answer.
+    pub fn commit_stored(
+        &self,
+        contents: &dyn Contents,
+        files: &BodyFiles,
+        commit: &mut Commit,
+        answer: Result<Stored, FsError>,
+    ) -> CommitStep {
+        let (Some(snapshot), Some(content)) = (&commit.snapshot, commit.content.take()) else {
+            return commit.over(Ok(()));
+        };
+        match answer {
+            Ok(stored) => {
+                let committed = self.finish(snapshot, content, stored);
+                self.commit_settled(contents, files, commit, Some(committed))
+            }
+            // A program of this machine removed it while it was hashed, and the engine heard of that first.
+            Err(FsError::Stale) => {
+                self.give_up();
+                let last = self.last_seen(contents.inode(self.id()).as_deref());
+                let mut state = self.state();
+                if !state.life.is_removed() {
+                    state.life.unnamed(last);
+                }
+                drop(state);
+                self.commit_settled(contents, files, commit, None)
+            }
+            Err(FsError::Changed) => {
+                self.give_up();
+                match self.append_to_newest(contents, files) {
+                    Ok(appended) => {
+                        commit.is_moved |= appended == Appended::Moved;
+                        self.commit_again(contents, files, commit)
+                    }
+                    Err(error) => commit.over(Err(error.into())),
+                }
+            }
+            // The close is committed; what is left is tried again.
+            Err(error) => {
+                self.give_up();
+                commit.over(Err(error.into()))
+            }
+        }
+    }
+
+    /// What was taken is in a record, or nobody wants one.
+    fn commit_settled(
+        &self,
+        contents: &dyn Contents,
+        files: &BodyFiles,
+        commit: &mut Commit,
+        committed: Option<Committed>,
+    ) -> CommitStep {
+        self.state().rest_after(commit.start);
+        let committed = committed.map(|committed| Committed { is_moved: commit.is_moved, ..committed });
+        commit.before = Committed::both(commit.before.take(), committed);
+        if !self.state().life.is_set_since_its_close() {
+            return commit.over(Ok(()));
+        }
+        self.commit_again(contents, files, commit)
     }
 
     fn begin(&self, contents: &dyn Contents, files: &BodyFiles) -> Option<Snapshot> {
@@ -297,50 +422,14 @@ impl OpenFile {
         }
     }
 
-    fn store_if_new(
-        &self,
-        contents: &dyn Contents,
-        snapshot: &Snapshot,
-        content: Content,
-    ) -> Result<Option<Committed>, OperationError> {
-        let Some(version) = same_version(contents, snapshot, &content) else {
-            return self.store(contents, snapshot, content);
-        };
-        self.settle(snapshot, content).base.version = version;
-        Ok(None)
-    }
-
-    fn store(
-        &self,
-        contents: &dyn Contents,
-        snapshot: &Snapshot,
-        content: Content,
-    ) -> Result<Option<Committed>, OperationError> {
-        let store = Store {
+    fn store_of(&self, snapshot: &Snapshot, content: Content) -> Store {
+        Store {
             user: snapshot.user,
             file: self.id(),
             base: snapshot.base.version,
-            content: content.clone(),
+            content,
             mtime: snapshot.mtime,
             old_base: snapshot.old_base,
-        };
-        self.keep_attributes(contents);
-        match contents.store(store) {
-            Ok(stored) => Ok(Some(self.finish(snapshot, content, stored))),
-            // A program of this machine removed it while it was hashed, and the engine heard of that first.
-            Err(FsError::Stale) => {
-                self.give_up();
-                let last = self.last_seen(contents.inode(self.id()).as_deref());
-                let mut state = self.state();
-                if !state.life.is_removed() {
-                    state.life.unnamed(last);
-                }
-                Ok(None)
-            }
-            Err(error) => {
-                self.give_up();
-                Err(error.into())
-            }
         }
     }
 

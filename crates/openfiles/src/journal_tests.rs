@@ -28,6 +28,7 @@ fn table(fake: &Arc<Fake>, directory: &Path) -> FileTable {
         disk: HostDisk::at(&directory.join("files"), 0),
         idle_len_max: 64 << 20,
         idle_count_max: 16,
+        memory_max: crate::body::MEMORY_MAX,
         body_count_max: 64,
     };
     FileTable::open(fake.clone(), settings).unwrap()

@@ -235,7 +235,7 @@ impl FileTable {
     }
 
     /// Has the journal say what it lacks, and forget what ended.
-    pub(super) fn tend_journals(&self) {
+    pub fn tend_journals(&self) {
         for file in self.files_here() {
             file.state().tend_journal(&*self.contents, &self.files);
         }

@@ -68,6 +68,7 @@ pub mod stir;
 pub mod table;
 
 pub use closing::EarlyClose;
+pub use commit::{Commit, CommitResult, CommitStep, Committed};
 pub use contents::{Contents, OldBase, OperationError, Store, Stored, WaitPolicy, Wanted};
 pub use follow::Followed;
 pub use host_disk::HostDisk;

@@ -162,7 +162,7 @@ proptest! {
         let fake = Arc::new(Fake::new());
         let model = pattern(0, start, 3);
         let inode = fake.make(file(1), &model);
-        let settings = TableSettings { disk: HostDisk::at(&directory.path().join("files"), 0), idle_len_max: 1 << 30, idle_count_max: 4, body_count_max: 64 };
+        let settings = TableSettings { disk: HostDisk::at(&directory.path().join("files"), 0), idle_len_max: 1 << 30, idle_count_max: 4, memory_max: crate::body::MEMORY_MAX, body_count_max: 64 };
         let table = FileTable::open(fake.clone(), settings).unwrap();
         let open = table.open_file(file(1), &inode, Access::Write);
         let other = pattern(7, 1_100_000, 5);

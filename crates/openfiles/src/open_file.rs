@@ -1,6 +1,6 @@
 //! One file that is open or dirty: reading, writing, truncating.
 
-use super::body::{Body, BodyFile, BodyFiles, MEMORY_MAX, zero_body};
+use super::body::{Body, BodyFile, BodyFiles, zero_body};
 use super::contents::{Contents, OperationError, WaitPolicy};
 use super::host::Host;
 use super::journaling::Step;
@@ -199,7 +199,7 @@ impl OpenFile {
         if state.base.content != base.content {
             return None;
         }
-        if state.life.body().is_none() && base.content.size() <= MEMORY_MAX as u64 {
+        if state.life.body().is_none() && base.content.size() <= files.memory_max() {
             return assemble(pieces, range);
         }
         match fill(&mut state, files, pieces) {

@@ -470,15 +470,20 @@ impl FileTable {
         Some(file)
     }
 
+    /// Files of which an earlier daemon left little.
+    pub fn left(&self) -> Vec<Arc<OpenFile>> {
+        let is_little = |file: &Arc<OpenFile>| {
+            let state = file.state();
+            state.life.origin() == Origin::Left && state.life.changes().ranges.len() <= AT_ONCE_MAX
+        };
+        self.files_here().into_iter().filter(is_little).collect()
+    }
+
     /// Commits what an earlier daemon left and what is little, before anybody else hears of this mount: what comes from
     /// elsewhere later meets no changes that were committed already.
     pub fn commit_left(&self) {
-        for file in self.files_here() {
-            let state = file.state();
-            let is_left = state.life.origin() == Origin::Left;
-            let is_little = is_left && state.life.changes().ranges.len() <= AT_ONCE_MAX;
-            drop(state);
-            if is_little && let Err(error) = self.commit(&file, WaitPolicy::None) {
+        for file in self.left() {
+            if let Err(error) = self.commit(&file, WaitPolicy::None) {
                 tracing::debug!(file = %file.id(), %error, "what was left of an open file is committed later");
                 file.state().life.retry_at_once();
             }

@@ -45,7 +45,13 @@ impl World {
         let fake = Arc::new(Fake::new());
         let bytes = noise(len);
         let disk = HostDisk::at(&scratch.path().join("files"), 0);
-        let settings = TableSettings { disk, idle_len_max: 1 << 30, idle_count_max: 4, body_count_max: 64 };
+        let settings = TableSettings {
+            disk,
+            idle_len_max: 1 << 30,
+            idle_count_max: 4,
+            memory_max: crate::body::MEMORY_MAX,
+            body_count_max: 64,
+        };
         let table = FileTable::open(fake.clone(), settings).unwrap();
         let source = table.open_file(file(1), &fake.make(file(1), &bytes), Access::Read);
         let target = table.open_file(file(2), &fake.make(file(2), b""), Access::Write);

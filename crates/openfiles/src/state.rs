@@ -1,6 +1,6 @@
 //! The state of one open file: its base, its body, and what is not committed of it.
 
-use super::body::{Body, BodyFile, BodyFiles, MEMORY_MAX, host_error};
+use super::body::{Body, BodyFile, BodyFiles, host_error};
 use super::contents::Contents;
 use super::follow::Served;
 use super::host::Host;
@@ -149,7 +149,7 @@ impl State {
         let made = if self.life.body().is_none() { Some(self.new_body(contents, files)?) } else { None };
         self.life.load(|body| {
             let body = body.get_or_insert_with(|| made.expect("made where there is none"));
-            if end > MEMORY_MAX as u64 {
+            if end > files.memory_max() {
                 body.spill(files)?;
             }
             act(body)
@@ -214,7 +214,7 @@ impl State {
     pub(super) fn new_body(&self, contents: &dyn Contents, files: &BodyFiles) -> Result<Body, FsError> {
         match &self.base.content {
             Content::Inline(bytes) => return Ok(Body::Memory(bytes.to_vec())),
-            Content::Tree { root, depth: 0, size, .. } if *size <= MEMORY_MAX as u64 => {
+            Content::Tree { root, depth: 0, size, .. } if *size <= files.memory_max() => {
                 if let Some(bytes) = contents.chunk(root)? {
                     return Ok(Body::Memory(bytes.to_vec()));
                 }

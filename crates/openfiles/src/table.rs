@@ -2,7 +2,7 @@
 
 use super::body::{Body, BodyFiles};
 use super::closing::{self, Orphan};
-use super::commit::Committed;
+use super::commit::{Commit, CommitResult, CommitStep};
 use super::contents::{Contents, OperationError, Stored, WaitPolicy};
 use super::follow::Followed;
 use super::kernel_pages::KernelPages;
@@ -31,6 +31,8 @@ pub struct TableSettings {
     pub idle_len_max: u64,
     /// Most body files that nobody has open; each holds a file descriptor. Default 512.
     pub idle_count_max: usize,
+    /// Longest file kept in memory, at most [`super::body::MEMORY_MAX`], which is the usual.
+    pub memory_max: usize,
     /// Most body files at all. One more is refused with [`FsError::TooManyFiles`]; files whose bytes fit the memory need
     /// none.
     pub body_count_max: usize,
@@ -146,7 +148,7 @@ impl FileTable {
         let open = Recovery::read(&settings.disk);
         let closed = closing::find_orphans(&settings.disk, &|note| !open.is_newer_than(note));
         let kept: Vec<String> = closed.iter().flat_map(Orphan::names).chain(open.names()).collect();
-        let files = BodyFiles::open(Arc::clone(&settings.disk), &kept, settings.body_count_max, open.left())?;
+        let files = BodyFiles::open(&settings, &kept, open.left())?;
         let table = Self {
             contents,
             files,
@@ -353,23 +355,44 @@ impl FileTable {
     ///
     /// # Errors
     /// As [`OpenFile::commit`].
-    pub fn commit(&self, file: &OpenFile, wait_policy: WaitPolicy) -> Result<Option<Committed>, OperationError> {
+    pub fn commit(&self, file: &OpenFile, wait_policy: WaitPolicy) -> CommitResult {
         let mut outcome = file.commit(&*self.contents, &self.files, wait_policy);
         if outcome == Err(OperationError::Failed(FsError::NoSpace)) && self.make_room() {
             outcome = file.commit(&*self.contents, &self.files, wait_policy);
         }
+        self.commit_over(file, &outcome);
+        outcome
+    }
+
+    /// Begins a commit in steps, as [`OpenFile::commit_begin`].
+    pub fn commit_begin(&self, file: &OpenFile) -> (Commit, CommitStep) {
+        file.commit_begin(&*self.contents, &self.files)
+    }
+
+    /// Goes on with it, as [`OpenFile::commit_hash`].
+    pub fn commit_hash(&self, file: &OpenFile, wait_policy: WaitPolicy, commit: &mut Commit) -> CommitStep {
+        file.commit_hash(&*self.contents, &self.files, wait_policy, commit)
+    }
+
+    /// Goes on with it, as [`OpenFile::commit_stored`].
+    pub fn commit_stored(&self, file: &OpenFile, commit: &mut Commit, answer: Result<Stored, FsError>) -> CommitStep {
+        file.commit_stored(&*self.contents, &self.files, commit, answer)
+    }
+
+    /// Does what the end of a commit sets off; to be called once for each that was made in steps.
+    pub fn commit_over(&self, file: &OpenFile, outcome: &CommitResult) {
         file.state().tend_journal(&*self.contents, &self.files);
         self.take_back_notes(file);
         if file.is_removed() {
             let closing = file.state().life.forget_close();
             self.end_closing(closing);
         }
-        if let Ok(Some(committed)) = &outcome {
+        if let Ok(Some(committed)) = outcome {
             file.give_attributes(&*self.contents, &committed.stored.inode);
         }
         let has_moved = file.state().life.take_moved();
         let mut map = self.map();
-        match &outcome {
+        match outcome {
             // Also where what was appended was moved, and could not be committed after that.
             _ if has_moved => map.pages_are_wrong(file.id()),
             Ok(Some(committed)) if !committed.is_ours => map.pages_are_wrong(file.id()),
@@ -377,7 +400,6 @@ impl FileTable {
             Ok(None) | Err(_) => {}
         }
         self.settle(&mut map, file.id());
-        outcome
     }
 
     /// A file whose pages the kernel is to be told to forget; call it after each commit, until there is none.
@@ -530,18 +552,20 @@ impl FileTable {
     pub fn commit_older(&self, age: Duration, wait_policy: Duration) -> Vec<(FileId, FsError)> {
         let mut failed = Vec::new();
         self.catch_up_with_the_disk();
-        for dirty in self.dirty() {
-            let is_asked_for = age.is_zero();
-            if !is_asked_for && (dirty.is_resting || (dirty.age < age && !dirty.is_due)) {
-                continue;
-            }
-            let Some(file) = self.find(dirty.file) else { continue };
+        for id in self.due(age) {
+            let Some(file) = self.find(id) else { continue };
             if let Err(slow) = self.commit(&file, WaitPolicy::Silence(wait_policy)) {
-                failed.push((dirty.file, slow.into_error()));
+                failed.push((id, slow.into_error()));
             }
         }
         self.tend_journals();
         failed
+    }
+
+    /// Files that are uncommitted for at least `age`, or due for another reason, those longest so first; at zero all that are uncommitted.
+    pub fn due(&self, age: Duration) -> Vec<FileId> {
+        let is_due = |dirty: &DirtyFile| !dirty.is_resting && (dirty.age >= age || dirty.is_due);
+        self.dirty().into_iter().filter(|dirty| age.is_zero() || is_due(dirty)).map(|dirty| dirty.file).collect()
     }
 
     /// The wall clock of the replica.

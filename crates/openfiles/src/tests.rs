@@ -29,6 +29,7 @@ pub(super) fn bench() -> Bench {
         disk: HostDisk::at(&directory.path().join("files"), 0),
         idle_len_max: 64 << 20,
         idle_count_max: 16,
+        memory_max: crate::body::MEMORY_MAX,
         body_count_max: 64,
     };
     let table = Arc::new(FileTable::open(fake.clone(), settings).unwrap());

@@ -226,6 +226,7 @@ impl Bench {
             disk: HostDisk::at(&directory.path().join("files"), 0),
             idle_len_max: 1 << 30,
             idle_count_max: 64,
+            memory_max: crate::files::body::MEMORY_MAX,
             body_count_max: 512,
         };
         let files = Arc::new(FileTable::open(toy.clone(), table).unwrap());

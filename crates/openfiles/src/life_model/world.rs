@@ -81,7 +81,13 @@ pub(super) fn shown(bytes: &[u8], number: u64, size: u64) -> Option<&[u8]> {
 
 pub(super) fn table(fake: &Arc<Fake>, directory: &Path) -> FileTable {
     let disk = HostDisk::at(directory, 0);
-    let settings = TableSettings { disk, idle_len_max: 64 << 20, idle_count_max: 16, body_count_max: 64 };
+    let settings = TableSettings {
+        disk,
+        idle_len_max: 64 << 20,
+        idle_count_max: 16,
+        memory_max: crate::body::MEMORY_MAX,
+        body_count_max: 64,
+    };
     FileTable::open(fake.clone(), settings).unwrap()
 }
 
