@@ -4,6 +4,7 @@ use super::journal::{Journal, Left};
 use super::ranges::RangeSet;
 use super::staging::{StagingDisk, StagingFile, Target};
 use super::table::TableSettings;
+use std::io::ErrorKind;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -283,11 +284,11 @@ fn zero_in(file: &BodyFile, range: Range<u64>) -> Result<(), FsError> {
 
 /// What a failure of the host's file system is to a program.
 pub fn host_error(error: &std::io::Error, what: &str) -> FsError {
-    match error.raw_os_error() {
-        Some(libc::ENOSPC | libc::EDQUOT) => FsError::NoSpace,
-        Some(libc::EFBIG) => FsError::FileTooLarge,
-        Some(libc::EMFILE | libc::ENFILE) => FsError::TooManyFiles,
-        Some(_) | None => {
+    match (error.kind(), error.raw_os_error()) {
+        (ErrorKind::StorageFull | ErrorKind::QuotaExceeded, _) => FsError::NoSpace,
+        (ErrorKind::FileTooLarge, _) => FsError::FileTooLarge,
+        (_, Some(libc::EMFILE | libc::ENFILE)) => FsError::TooManyFiles,
+        (_, Some(_) | None) => {
             tracing::error!(%error, what, "host file system failed");
             FsError::Io
         }

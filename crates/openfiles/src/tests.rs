@@ -194,6 +194,29 @@ fn a_failed_commit_keeps_everything_and_the_next_one_has_it() {
     assert!(bench.table.dirty().is_empty());
 }
 
+/// A commit that another can be driven beside: what happens between its steps is not in it and not lost.
+#[test]
+fn what_is_written_between_two_steps_of_a_commit_is_in_the_next_one() {
+    let bench = bench();
+    bench.fake.make(file(1), b"old bytes");
+    let open = bench.open(1, Access::Write);
+    bench.table.write(&open, Some(0), b"new", 0).unwrap();
+    let (mut commit, begun) = bench.table.commit_begin(&open);
+    assert!(matches!(begun, CommitStep::Hash));
+    bench.table.write(&open, Some(4), b"BYTES", 0).unwrap();
+    let CommitStep::Store(store) = bench.table.commit_hash(&open, WaitPolicy::None, &mut commit) else {
+        panic!("made")
+    };
+    assert_eq!(bench.fake.bytes_in(&store.content), b"new bytes");
+    let answer = bench.fake.store(store);
+    let CommitStep::Over(outcome) = bench.table.commit_stored(&open, &mut commit, answer) else { panic!("over") };
+    bench.table.commit_over(&open, &outcome);
+    assert!(outcome.unwrap().unwrap().is_ours && open.is_dirty());
+    assert_eq!(bench.read_all(&open), b"new BYTES");
+    bench.table.commit(&open, WaitPolicy::None).unwrap().unwrap();
+    assert_eq!(bench.fake.bytes_of(file(1)), b"new BYTES");
+}
+
 /// Proves [S-kill]: what was written and left open for a second is committed, and what was emptied alone is not yet.
 #[test]
 fn what_is_left_open_is_committed_after_a_pause() {
