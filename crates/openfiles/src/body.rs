@@ -66,7 +66,8 @@ impl BodyFile {
         self.file.set_modified(mark())
     }
 
-    /// Where there are bytes that somebody wrote, up to a size; `None` if the disk does not say.
+    /// Where there are bytes that somebody wrote, up to a size; `None` if the disk does not say, or if it was cut off meanwhile: what is
+    /// gone is no hole.
     pub(super) fn written(&self, size: u64) -> Option<Vec<Range<u64>>> {
         let mut written: Vec<Range<u64>> = Vec::new();
         let mut at = 0;
@@ -83,7 +84,7 @@ impl BodyFile {
             }
             at = end;
         }
-        Some(written)
+        (self.file.look().ok()?.len >= size).then_some(written)
     }
 
     /// When its bytes last changed, by the host.

@@ -217,6 +217,22 @@ fn what_is_written_between_two_steps_of_a_commit_is_in_the_next_one() {
     assert_eq!(bench.fake.bytes_of(file(1)), b"new BYTES");
 }
 
+/// Found by seed 32 of the simulator.
+#[test]
+fn what_is_cut_off_between_two_steps_of_a_commit_is_not_stored_as_zeros() {
+    let bench = bench();
+    bench.fake.make(file(1), b"");
+    let open = bench.open(1, Access::Write);
+    bench.table.write(&open, Some(0), &noise(300_000), 0).unwrap();
+    let (mut commit, _) = bench.table.commit_begin(&open);
+    bench.table.truncate(&open, 10, 0).unwrap();
+    let step = bench.table.commit_hash(&open, WaitPolicy::None, &mut commit);
+    assert!(matches!(step, CommitStep::Hash), "it takes what is there now: {step:?}");
+    let step = bench.table.commit_hash(&open, WaitPolicy::None, &mut commit);
+    let CommitStep::Store(store) = step else { panic!("made: {step:?}") };
+    assert_eq!(bench.fake.bytes_in(&store.content), &noise(300_000)[..10]);
+}
+
 /// Proves [S-kill]: what was written and left open for a second is committed, and what was emptied alone is not yet.
 #[test]
 fn what_is_left_open_is_committed_after_a_pause() {
