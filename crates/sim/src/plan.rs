@@ -1,5 +1,6 @@
 //! What a seed asks for: how many replicas, which faults, how much work.
 
+use crate::openfiles::OpenFilesPlan;
 use crate::planted::Bug;
 use crate::policies::{ON_DEMAND, policies};
 use rand::{Rng, SeedableRng};
@@ -213,6 +214,8 @@ pub struct Plan {
     pub cache_chunks_max: Option<usize>,
     /// How long a sweep leaves a chunk alone that was put or read.
     pub sweep_grace: Duration,
+    /// Open files, in a part of the seeds.
+    pub open_files: Option<OpenFilesPlan>,
     /// A bug that is planted.
     pub bug: Option<Bug>,
     /// Faults and requests that do not happen.
@@ -263,6 +266,7 @@ impl Plan {
             } else {
                 random.random_range(0..5000)
             }),
+            open_files: OpenFilesPlan::draw(seed),
             bug: None,
             without: BTreeSet::new(),
             disasters: drawn(seed, may, does),
