@@ -147,8 +147,13 @@ impl Branch {
     pub const fn needs(self) -> Option<Disaster> {
         match self {
             Self::DamageFound | Self::PushLacks | Self::Sought | Self::Declared => Some(Disaster::Damage),
+            Self::CommittedInSteps
+            | Self::ClosedEarly
+            | Self::OpenFileRecovered
+            | Self::OpenFileSynced
+            | Self::WriteRefused => Some(Disaster::OpenFiles),
             Self::Torn => Some(Disaster::Torn),
-            Self::PushRefused | Self::DiskFull | Self::WriteRefused => Some(Disaster::Full),
+            Self::PushRefused | Self::DiskFull => Some(Disaster::Full),
             Self::WentBack | Self::Renewed => Some(Disaster::ClientBack),
             Self::Cloned => Some(Disaster::Clone),
             Self::Gone => Some(Disaster::ClientGone),
@@ -178,11 +183,7 @@ impl Branch {
             | Self::MovedNearer
             | Self::MovedToShared
             | Self::RefusedElsewhere
-            | Self::CameOnline
-            | Self::CommittedInSteps
-            | Self::ClosedEarly
-            | Self::OpenFileRecovered
-            | Self::OpenFileSynced => None,
+            | Self::CameOnline => None,
         }
     }
 }

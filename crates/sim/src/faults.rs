@@ -123,7 +123,7 @@ impl World {
     fn strike(&mut self, disaster: Disaster) {
         let index = self.random.random_range(0..self.hosts.len());
         match disaster {
-            Disaster::Torn | Disaster::ClientGone => {}
+            Disaster::Torn | Disaster::ClientGone | Disaster::OpenFiles => {}
             Disaster::Full => {
                 let span = self.millis(500, 30_000);
                 self.note(|| format!("the disk of host {index} is full for {span:?}"));

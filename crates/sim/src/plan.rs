@@ -38,11 +38,13 @@ pub enum Disaster {
     Quota,
     /// The home removes a client with a fence, and the client is gone.
     Fence,
+    /// Programs have files open in the machine that ships, and clients are killed.
+    OpenFiles,
 }
 
 impl Disaster {
     /// All of them, by the name that `cargo xtask sim --with` and `--without` take.
-    pub const ALL: [(&'static str, Self); 13] = [
+    pub const ALL: [(&'static str, Self); 14] = [
         ("torn", Self::Torn),
         ("full", Self::Full),
         ("damage", Self::Damage),
@@ -56,6 +58,7 @@ impl Disaster {
         ("clone", Self::Clone),
         ("quota", Self::Quota),
         ("fence", Self::Fence),
+        ("open-files", Self::OpenFiles),
     ];
     /// Those that the engine lives up to. Why the others are off: `docs/simulator.md`.
     pub const ON: [Self; 10] = [
@@ -73,7 +76,7 @@ impl Disaster {
 
     /// Whether it happens at a moment of its own, rather than with a crash or a claim.
     pub(crate) const fn strikes(self) -> bool {
-        !matches!(self, Self::Torn | Self::ClientGone)
+        !matches!(self, Self::Torn | Self::ClientGone | Self::OpenFiles)
     }
 
     /// In which part of the seeds it may happen, if it is on.
@@ -266,7 +269,7 @@ impl Plan {
             } else {
                 random.random_range(0..5000)
             }),
-            open_files: OpenFilesPlan::draw(seed),
+            open_files: drawn(seed, may, does).contains(&Disaster::OpenFiles).then(|| OpenFilesPlan::draw(seed)),
             bug: None,
             without: BTreeSet::new(),
             disasters: drawn(seed, may, does),

@@ -1,6 +1,6 @@
 //! Open files of simulated clients: the machine that ships (`wayfs_openfiles`), between programs and the engine.
 //!
-//! A part of the seeds has it. Programs of each client open a few files that all clients have, write at places, append, cut, sync and
+//! Seeds with `open-files` have it. Programs of each client open a few files that all clients have, write at places, append, cut, sync and
 //! close, through several handles, while other clients do the same, news come in, commits are under way (their steps are events), disks
 //! fill, processes are killed and machines lose power, also between two writes of one step of the staging disk.
 //!
@@ -35,8 +35,6 @@ use wayfs_openfiles::{FileTable, WaitPolicy};
 use wayfs_types::request::{Change, Request, RequestId};
 use wayfs_types::{FileId, Kind};
 
-/// A part of the seeds that have open files.
-const SHARE: f64 = 0.2;
 /// Nothing is waited for: what is not here is asked for, and the operation is tried again.
 const AT_ONCE: WaitPolicy = WaitPolicy::Silence(Duration::ZERO);
 
@@ -57,15 +55,15 @@ pub struct OpenFilesPlan {
 
 impl OpenFilesPlan {
     /// Drawn for itself, so that all else in a seed stays what it was.
-    pub(crate) fn draw(seed: u64) -> Option<Self> {
+    pub(crate) fn draw(seed: u64) -> Self {
         let mut random = ChaCha8Rng::seed_from_u64(seed ^ 0x0be7_f11e);
-        random.random_bool(SHARE).then(|| Self {
+        Self {
             files: random.random_range(1..=3),
             scale: [500, 6000, 6000, 40_000, 300_000][random.random_range(0..5)],
             memory_max: [200, 3000, 128 << 10][random.random_range(0..3)],
             inline_commit_max: [100, 5000, 256 << 10][random.random_range(0..3)],
             ends_one_in: [30, 300, 3000][random.random_range(0..3)],
-        })
+        }
     }
 }
 

@@ -115,11 +115,14 @@ impl World {
         let Some(view) = self.view(index, file) else { return };
         let before = view.emptied.clone().filter(|_| view.is_dirty).unwrap_or_else(|| view.bytes.clone());
         let is_only_emptied = !view.is_dirty || view.emptied.is_some();
+        let was_unknown = view.is_unknown;
         view.begin(Vec::new());
         let done = self.on_table(index, |table| table.empty(open, 0));
         self.acknowledge(index, file, done, None);
         if let Some(view) = self.view(index, file) {
             view.emptied = Some(before).filter(|_| is_only_emptied);
+            // What it was before cannot be told.
+            view.is_unsure |= was_unknown;
         }
     }
 
