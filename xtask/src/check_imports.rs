@@ -21,6 +21,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("wayfs-hop", 1),
     ("wayfs-proto", 2),
     ("wayfs-transfer", 2),
+    ("wayfs-openfiles", 2),
     ("wayfs-store", 2),
     ("wayfs-net", 2),
     ("wayfs-fuse", 2),
@@ -70,7 +71,6 @@ const PURE_LIBRARIES: &[&str] = &[
 /// Folders inside a crate that know nothing of a part of it, by what their files must not name.
 const APART: &[Apart] = &[
     Apart { folder: "crates/client/src/fs", unknown: &["wayfs_fuse", "crate::fuse"] },
-    Apart { folder: "crates/client/src/files", unknown: &["wayfs_fuse", "crate::fuse", "crate::fs"] },
 ];
 
 /// A folder, and what must not be named there.

@@ -9,7 +9,7 @@
 //! * [`Client::start`]: joins, opens the replica, mounts;
 //! * `fuse`: the kernel's requests and our answers, translated;
 //! * [`fs`]: operations of the file system;
-//! * [`files`]: open files, between reads and writes and contents by name;
+//! * `files` ([`wayfs_openfiles`]): open files, between reads and writes and contents by name;
 //! * [`notices`]: what the kernel must forget;
 //! * [`inotify`]: changes from elsewhere, raised for programs that watch files;
 //! * [`commands`]: the control socket's commands;
@@ -23,7 +23,6 @@ pub mod commands;
 mod config;
 pub mod engine;
 pub mod events;
-pub mod files;
 pub mod fs;
 mod fuse;
 #[doc(hidden)]
@@ -43,13 +42,15 @@ pub mod pins;
 pub mod repair;
 pub mod saved;
 mod start;
-pub mod stir;
 mod this_host;
 #[cfg(test)]
 mod toy;
 mod tree_ahead;
 mod vain;
 pub mod workers;
+
+use wayfs_openfiles as files;
+use wayfs_openfiles::stir;
 
 pub use client::{Client, Ended, Stopper};
 pub use config::{CACHE_SIZE, ClientConfig, NEAR_RTT_MAX, Sharing, Source, own_label};

@@ -4,7 +4,7 @@ use crate::client::{Client, Parts, Stopper};
 use crate::commands::MountCommands;
 use crate::config::{ClientConfig, Source, own_label};
 use crate::events::Events;
-use crate::files::{FileTable, TableSettings};
+use crate::files::{FileTable, HostDisk, TableSettings};
 use crate::fs::{FileSystem, FileSystemSettings};
 use crate::fuse::Front;
 use crate::hooks::MountHooks;
@@ -354,9 +354,10 @@ fn build_file_system(
 ) -> Result<Arc<FileSystem>, StartError> {
     let live = Live::new(Arc::clone(volume), Arc::clone(&hooks.events));
     let table = TableSettings {
-        directory: directory.join("files"),
+        disk: HostDisk::at(&directory.join("files"), journal_free_min(directory)),
         idle_len_max: config.cache_size / 4,
         idle_count_max: IDLE_COUNT_MAX,
+        memory_max: crate::files::body::MEMORY_MAX,
         body_count_max: body_count_max(),
     };
     let files = Arc::new(FileTable::open(live.clone(), table)?);
@@ -462,6 +463,12 @@ fn wait_for_session(link: &ParentLink) {
     while link.status().state != LinkState::Connected && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// Bytes that the journal of open files leaves free: what metadata and removals need, and half as much again.
+fn journal_free_min(directory: &Path) -> u64 {
+    let meta = Reserves::of_disk(directory).meta;
+    meta + meta / 2
 }
 
 /// Descriptors kept back from body files: for chunks, tables, sessions, tools, and the thread that reads the kernel.

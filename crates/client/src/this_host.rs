@@ -2,7 +2,6 @@
 
 use crate::files::body::BodyFile;
 use crate::files::host::Host;
-use std::os::fd::AsFd;
 use wayfs_types::Time;
 
 /// The machine that the daemon runs on.
@@ -15,7 +14,8 @@ impl Host for ThisHost {
     }
 
     fn is_held_elsewhere(&self, body: &BodyFile) -> bool {
-        wayfs_fuse::is_held_elsewhere(body.file().as_fd()).unwrap_or_else(|error| {
+        let Some(body) = body.descriptor() else { return false };
+        wayfs_fuse::is_held_elsewhere(body).unwrap_or_else(|error| {
             tracing::debug!(%error, "look who has a body file open");
             false
         })

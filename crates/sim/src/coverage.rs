@@ -83,11 +83,21 @@ pub enum Branch {
     RefusedElsewhere,
     /// A machine that was offline by its user's will has a session again.
     CameOnline,
+    /// An open file was written to while its commit was under way.
+    CommittedInSteps,
+    /// A file was closed before its commit.
+    ClosedEarly,
+    /// What was written to an open file came back after a kill.
+    OpenFileRecovered,
+    /// A program synced an open file.
+    OpenFileSynced,
+    /// An open file took no write, since the disk was full.
+    WriteRefused,
 }
 
 impl Branch {
     /// Those that every long hunt must come by.
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 41] = [
         Self::PushInterrupted,
         Self::PushRefused,
         Self::PushMissing,
@@ -124,6 +134,11 @@ impl Branch {
         Self::MovedToShared,
         Self::RefusedElsewhere,
         Self::CameOnline,
+        Self::CommittedInSteps,
+        Self::ClosedEarly,
+        Self::OpenFileRecovered,
+        Self::OpenFileSynced,
+        Self::WriteRefused,
     ];
 }
 
@@ -132,6 +147,11 @@ impl Branch {
     pub const fn needs(self) -> Option<Disaster> {
         match self {
             Self::DamageFound | Self::PushLacks | Self::Sought | Self::Declared => Some(Disaster::Damage),
+            Self::CommittedInSteps
+            | Self::ClosedEarly
+            | Self::OpenFileRecovered
+            | Self::OpenFileSynced
+            | Self::WriteRefused => Some(Disaster::OpenFiles),
             Self::Torn => Some(Disaster::Torn),
             Self::PushRefused | Self::DiskFull => Some(Disaster::Full),
             Self::WentBack | Self::Renewed => Some(Disaster::ClientBack),

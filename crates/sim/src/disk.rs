@@ -5,7 +5,7 @@
 //! up to where they stood when it began, and a crash keeps any prefix of each.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::ops::Bound;
 use std::rc::Rc;
@@ -195,6 +195,16 @@ impl Disk {
     /// The records of it alone.
     pub(crate) fn durable_records(&self) -> Self {
         Self { live: self.durable.clone(), durable: self.durable.clone(), ..Self::default() }
+    }
+
+    /// Names of the chunks that would be read well.
+    pub(crate) fn sound_chunk_names(&self) -> BTreeSet<Digest> {
+        self.chunks.iter().filter(|(_, chunk)| **chunk == Chunk::Sound).map(|(digest, _)| *digest).collect()
+    }
+
+    /// The last batch that a crash does not take.
+    pub(crate) fn records_durable(&self) -> Ticket {
+        self.unsynced.front().map_or(self.newest, |(first, ..)| Ticket(first.0.saturating_sub(1)))
     }
 
     /// Names of all chunks.

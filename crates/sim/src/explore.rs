@@ -203,6 +203,7 @@ fn plan() -> Plan {
         locks: false,
         limits: Limits::USUAL,
         cache_chunks_max: None,
+        open_files: None,
         ..Plan::with(SEED, &[], &[])
     }
 }

@@ -57,7 +57,15 @@ impl World {
         if self.hosts[index].replica.is_none() {
             return;
         }
-        self.cut_power(index);
+        let risk = self.hosts[index].disk.0.borrow().at_risk();
+        if self.is_only_killed(index) {
+            // What was put is with the machine.
+            let batches = self.random.random_range(0..=risk.batches);
+            self.note(|| format!("host {index} is killed: of {risk:?} survive {batches} batches"));
+            self.hosts[index].disk.0.borrow_mut().crash(Survivors { batches, ..risk });
+        } else {
+            self.cut_power(index);
+        }
         self.end_life(index);
         let host = &self.hosts[index];
         if host.is_client() && self.plan.disasters.contains(&Disaster::ClientGone) && self.random.random_bool(0.15) {
@@ -115,7 +123,7 @@ impl World {
     fn strike(&mut self, disaster: Disaster) {
         let index = self.random.random_range(0..self.hosts.len());
         match disaster {
-            Disaster::Torn | Disaster::ClientGone => {}
+            Disaster::Torn | Disaster::ClientGone | Disaster::OpenFiles => {}
             Disaster::Full => {
                 let span = self.millis(500, 30_000);
                 self.note(|| format!("the disk of host {index} is full for {span:?}"));
@@ -172,6 +180,7 @@ impl World {
             return;
         }
         self.note(|| format!("host {index} is put back to an older copy"));
+        self.hosts[index].reboot_open_files();
         self.hosts[index].forget_life();
         self.abandon_sessions(index);
         let host = &mut self.hosts[index];

@@ -2,6 +2,7 @@
 
 use crate::disk::DiskHandle;
 use crate::locks::LockUse;
+use crate::openfiles::OpenHost;
 use crate::push::Pushing;
 use crate::search::{Looking, Waiting};
 use crate::sharing::Asked;
@@ -113,6 +114,8 @@ pub(crate) struct Host {
     pub(crate) waits: BTreeMap<WaitId, Waiting>,
     /// The earliest end of a patience that is waited for.
     pub(crate) fetches_wake_at: Option<Time>,
+    /// Client: its open files, in seeds that have them.
+    pub(crate) open: Option<Box<OpenHost>>,
     /// Its disk lost or damaged something that the engine relies on.
     pub(crate) is_harmed: bool,
     /// Chunks that were on its disk and were damaged or lost there.
@@ -164,6 +167,7 @@ impl Host {
             fetches: Fetches::default(),
             waits: BTreeMap::new(),
             fetches_wake_at: None,
+            open: None,
             is_harmed: false,
             hit: BTreeSet::new(),
             config,
@@ -236,6 +240,7 @@ impl Host {
 
     /// All that dies with the process.
     pub(crate) fn forget_life(&mut self) {
+        self.end_open_files();
         self.replica = None;
         self.roaming = None;
         self.life += 1;

@@ -21,6 +21,7 @@ mod history;
 mod host;
 mod locks;
 mod network;
+mod openfiles;
 mod parents;
 mod plan;
 pub mod planted;
@@ -44,6 +45,7 @@ mod tests;
 
 pub use check::Violation;
 pub use coverage::{Branch, Coverage};
+pub use openfiles::OpenFilesPlan;
 pub use plan::{Disaster, Limits, Operation, Plan, Step};
 pub use planted::Bug;
 pub use run::{Report, run, run_planned};

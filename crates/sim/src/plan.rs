@@ -1,5 +1,6 @@
 //! What a seed asks for: how many replicas, which faults, how much work.
 
+use crate::openfiles::OpenFilesPlan;
 use crate::planted::Bug;
 use crate::policies::{ON_DEMAND, policies};
 use rand::{Rng, SeedableRng};
@@ -37,11 +38,13 @@ pub enum Disaster {
     Quota,
     /// The home removes a client with a fence, and the client is gone.
     Fence,
+    /// Programs have files open in the machine that ships, and clients are killed.
+    OpenFiles,
 }
 
 impl Disaster {
     /// All of them, by the name that `cargo xtask sim --with` and `--without` take.
-    pub const ALL: [(&'static str, Self); 13] = [
+    pub const ALL: [(&'static str, Self); 14] = [
         ("torn", Self::Torn),
         ("full", Self::Full),
         ("damage", Self::Damage),
@@ -55,6 +58,7 @@ impl Disaster {
         ("clone", Self::Clone),
         ("quota", Self::Quota),
         ("fence", Self::Fence),
+        ("open-files", Self::OpenFiles),
     ];
     /// Those that the engine lives up to. Why the others are off: `docs/simulator.md`.
     pub const ON: [Self; 10] = [
@@ -72,7 +76,7 @@ impl Disaster {
 
     /// Whether it happens at a moment of its own, rather than with a crash or a claim.
     pub(crate) const fn strikes(self) -> bool {
-        !matches!(self, Self::Torn | Self::ClientGone)
+        !matches!(self, Self::Torn | Self::ClientGone | Self::OpenFiles)
     }
 
     /// In which part of the seeds it may happen, if it is on.
@@ -213,6 +217,8 @@ pub struct Plan {
     pub cache_chunks_max: Option<usize>,
     /// How long a sweep leaves a chunk alone that was put or read.
     pub sweep_grace: Duration,
+    /// Open files, in a part of the seeds.
+    pub open_files: Option<OpenFilesPlan>,
     /// A bug that is planted.
     pub bug: Option<Bug>,
     /// Faults and requests that do not happen.
@@ -263,6 +269,7 @@ impl Plan {
             } else {
                 random.random_range(0..5000)
             }),
+            open_files: drawn(seed, may, does).contains(&Disaster::OpenFiles).then(|| OpenFilesPlan::draw(seed)),
             bug: None,
             without: BTreeSet::new(),
             disasters: drawn(seed, may, does),

@@ -37,7 +37,12 @@ impl World {
     pub(crate) fn read_file(&mut self, index: usize, file: FileId) {
         let Some(inode) = self.inode(index, file) else { return };
         let Some(root) = inode.content.root() else { return };
-        let (version, patience) = (inode.version, self.millis(1000, 30_000));
+        self.read_version(index, file, inode.version, root);
+    }
+
+    /// A program reads a chunk of a version.
+    pub(crate) fn read_version(&mut self, index: usize, file: FileId, version: RecordId, root: Digest) {
+        let patience = self.millis(1000, 30_000);
         let reader = Reader { file, version, root, had: 0, tries: 0, patience, purpose: Purpose::Program };
         self.read_later(index, reader, (1, 200));
     }

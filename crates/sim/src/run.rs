@@ -111,6 +111,7 @@ impl World {
         self.start(0);
         self.make_exclusive();
         self.make_counter();
+        self.make_open_files();
         for number in 0..stations + clients {
             let index = number + 1;
             let (role, admitted) =
@@ -120,6 +121,7 @@ impl World {
             let skew = self.random.random_range(-5_000_000_000..5_000_000_000);
             let uploads = self.plan.limits.uploads;
             let mut host = Host::new(config(&self.plan, role, origin, index), parents, skew, uploads);
+            host.open = if role == Role::Client { self.open_host() } else { None };
             host.policy = (role == Role::Station).then(|| self.plan.policies[number]);
             for parent in host.parents.clone() {
                 let link = self.new_link(role, parent);
@@ -151,6 +153,7 @@ impl World {
         }
         for host in &self.hosts {
             host.disk.0.borrow_mut().is_full = false;
+            host.heal_open_files();
         }
         // Sleepers wake by themselves: what happens to them waits for that time already.
         let awake = self.hosts.iter().map(|host| host.asleep_until).max().unwrap_or(self.now);
@@ -231,6 +234,7 @@ impl World {
                 Err(line) => self.violations.push(Violation::new("a connected replica can be listed", line)),
             }
         }
+        self.check_open_files_agree();
         self.check_order();
         self.check_all_is_safe();
         self.check_parents();

@@ -78,9 +78,10 @@ impl World {
     fn file(&mut self, index: usize) -> Option<FileId> {
         // Only who has the lock writes to that one.
         let counter = self.counter_file();
+        let open = self.open_files().to_vec();
         let files = &self.hosts[index].files;
         let drawn = (!files.is_empty()).then(|| files[self.random.random_range(0..files.len())]);
-        drawn.filter(|file| counter != Some(*file))
+        drawn.filter(|file| counter != Some(*file) && !open.contains(file))
     }
 
     fn change(&mut self, index: usize, change: Change, expectation: Expectation) {

@@ -20,6 +20,7 @@ use crate::exclusive::Makers;
 use crate::history::History;
 use crate::host::Host;
 use crate::network::{Link, Session};
+use crate::openfiles::OpenFiles;
 use crate::plan::{Plan, Step};
 use crate::planted::Bug;
 use crate::sharing::Sharing;
@@ -60,6 +61,8 @@ pub(crate) struct World {
     /// Who was told that it made what, where all is exclusive.
     pub(crate) makers: Makers,
     pub(crate) counter: Counter,
+    /// Files that programs have open, in seeds that have them.
+    pub(crate) open_files: OpenFiles,
     /// Members that were removed with a fence.
     pub(crate) fences: Fences,
     /// Hosts that are no members any more.
@@ -108,6 +111,7 @@ impl World {
             sharing: Sharing::default(),
             makers: Makers::default(),
             counter: Counter::default(),
+            open_files: OpenFiles::default(),
             fences: Fences::default(),
             removed: BTreeSet::new(),
             has_quotas: false,
@@ -253,6 +257,7 @@ impl World {
                 }
             }
             Event::Work { host } => self.work(host),
+            Event::OpenFiles { host, life, event } => self.open_event(host, life, event),
             Event::Fault => self.fault(),
             Event::Restart { host, life } => {
                 if self.hosts[host].life == life {
@@ -282,6 +287,7 @@ impl World {
             | Event::Whole { host, .. }
             | Event::Sweep { host }
             | Event::Speak { host }
+            | Event::OpenFiles { host, .. }
             | Event::Work { host } => *host,
             Event::Notice { session, end } => self.sessions.get(session)?.host(*end),
             Event::Transfer(event) => self.transfer_host(event)?,
@@ -329,6 +335,7 @@ impl World {
         if self.hosts[index].role() != Role::Home {
             self.begin_roaming(index);
         }
+        self.open_table(index);
     }
 
     /// What a crash took before it was durable is nobody's promise. It may have been sent ahead, and happen all the

@@ -64,7 +64,7 @@ impl Cold {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::testing::{file, inode};
+    use crate::fs::testing::{file, inode};
     use wayfs_types::{Content, Name, Place, RecordId};
 
     fn written_in(cold: &Cold, directory: FileId, times: u64) {

@@ -245,12 +245,12 @@ mod tests {
     use super::*;
 
     fn entries(from: u64, len: u64) -> Entries {
-        let inode = crate::files::testing::inode(wayfs_types::Content::EMPTY, wayfs_types::RecordId::GENESIS);
+        let inode = crate::fs::testing::inode(wayfs_types::Content::EMPTY, wayfs_types::RecordId::GENESIS);
         (from..from + len)
             .map(|number| {
                 (
                     Name::new(format!("{number:08}")).unwrap(),
-                    crate::files::testing::file(number + 1),
+                    crate::fs::testing::file(number + 1),
                     Arc::new(inode.clone()),
                 )
             })

@@ -85,7 +85,7 @@ impl SecondWalks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::testing::inode;
+    use crate::fs::testing::inode;
     use wayfs_types::{Content, RecordId};
 
     fn file(number: u64) -> FileId {

@@ -13,22 +13,50 @@ use super::{
 };
 use crate::files::body::BodyFile;
 use crate::files::kernel_way::BackingId;
-use crate::files::{FileTable, TableSettings};
+use crate::files::{FileTable, HostDisk, TableSettings};
 use crate::notices::{Caches, NoticeThreads, Notices};
 use crate::toy::Toy;
 use bytes::Bytes;
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use wayfs_types::{FileId, Name};
+use wayfs_types::{AttrVersion, Content, FileId, Inode, Kind, Name, OriginId, RecordId, WallTime};
 
 /// After this an answer is taken not to come.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// For so long an answer must not come that is waited for in vain.
 const SILENCE: Duration = Duration::from_millis(150);
+
+/// A file by a number.
+pub(super) fn file(sequence: u64) -> FileId {
+    FileId::made_by(RecordId::new(OriginId::new(7).unwrap(), sequence).unwrap())
+}
+
+/// A file without a name.
+pub(super) fn inode(content: Content, version: RecordId) -> Inode {
+    Inode {
+        kind: Kind::File,
+        mode: 0o644,
+        uid: 1000,
+        gid: 1000,
+        content,
+        version,
+        attr_version: AttrVersion(version),
+        mtime: WallTime::EPOCH,
+        ctime: WallTime::EPOCH,
+        btime: WallTime::EPOCH,
+        places: Vec::new(),
+        removed_from: None,
+        merged_into: None,
+        subdirectories: 0,
+        unlisted: 0,
+        xattrs: BTreeMap::new(),
+    }
+}
 
 /// The front end's side of a reply: it hands on what it is answered.
 pub(super) struct To<T>(Sender<Result<T, Error>>);
@@ -165,7 +193,7 @@ impl Kernel for ModelKernel {
             return Err(why);
         }
         let mut registered = self.registered.lock().unwrap();
-        registered.push(Some(body.file().try_clone().unwrap()));
+        registered.push(Some(body.descriptor().unwrap().try_clone_to_owned().unwrap().into()));
         Ok(BackingId::new(u32::try_from(registered.len() - 1).unwrap()))
     }
 
@@ -195,9 +223,10 @@ impl Bench {
         let directory = tempfile::tempdir().unwrap();
         let toy = Arc::new(Toy::new());
         let table = TableSettings {
-            directory: directory.path().join("files"),
+            disk: HostDisk::at(&directory.path().join("files"), 0),
             idle_len_max: 1 << 30,
             idle_count_max: 64,
+            memory_max: crate::files::body::MEMORY_MAX,
             body_count_max: 512,
         };
         let files = Arc::new(FileTable::open(toy.clone(), table).unwrap());

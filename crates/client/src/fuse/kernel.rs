@@ -5,7 +5,6 @@ use crate::files::body::BodyFile;
 use crate::files::kernel_way::BackingId;
 use crate::fs::{Abilities, Kernel, NotRegistered};
 use crate::notices::Caches;
-use std::os::fd::AsFd;
 use wayfs_fuse::{Granted, InitFlags, Notifier, NotifyError, PassthroughError};
 use wayfs_types::{FileId, Name};
 
@@ -23,7 +22,8 @@ pub(super) fn abilities(granted: &Granted) -> Abilities {
 
 impl Kernel for Notifier {
     fn register(&self, body: &BodyFile) -> Result<BackingId, NotRegistered> {
-        match self.backing_open(body.file().as_fd()) {
+        let Some(body) = body.descriptor() else { return Err(NotRegistered::Never) };
+        match self.backing_open(body) {
             Ok(backing) => Ok(BackingId::new(backing.number())),
             // All bodies are on one file system.
             Err(error) if error.is_final() || matches!(error, PassthroughError::Stacked) => {

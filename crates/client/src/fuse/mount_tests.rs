@@ -1,7 +1,7 @@
 //! Real mounts over a replica in memory. Every test runs under a watchdog that takes the mount down.
 
 use super::Front;
-use crate::files::{FileTable, TableSettings};
+use crate::files::{FileTable, HostDisk, TableSettings};
 use crate::fs::{Close, FileSystem, FileSystemSettings};
 use crate::notices::{Caches, NoticeThreads, Notices, Stale};
 use crate::toy::Toy;
@@ -52,8 +52,13 @@ pub(super) fn mounted_over(
     let point = directory.path().join("mnt");
     fs::create_dir(&point).unwrap();
     let toy = Arc::new(Toy::new());
-    let table =
-        TableSettings { directory: files.to_owned(), idle_len_max: 1 << 30, idle_count_max: 64, body_count_max: 512 };
+    let table = TableSettings {
+        disk: HostDisk::at(files, 0),
+        idle_len_max: 1 << 30,
+        idle_count_max: 64,
+        memory_max: crate::files::body::MEMORY_MAX,
+        body_count_max: 512,
+    };
     let files = Arc::new(FileTable::open(toy.clone(), table).unwrap());
     let notices = Arc::new(Notices::default());
     let settings =

@@ -52,6 +52,7 @@ impl World {
             self.check_makers(index, request, &outcome);
         }
         self.take_in(index, (id, &expectation), &outcome);
+        self.store_answered(index, id, &outcome);
         // What a program does next may be answered at once.
         if let Some(request) = request {
             self.check_locks(index, &request, &outcome);

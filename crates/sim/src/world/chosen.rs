@@ -252,6 +252,7 @@ impl World {
             | Event::Look { host, life, .. }
             | Event::LookHere { host, life, .. }
             | Event::Whole { host, life, .. }
+            | Event::OpenFiles { host, life, .. }
             | Event::GivenBack { host, life, .. } => lives(host, life),
             Event::Work { host } => Some(*host),
             Event::Roaming { .. }

@@ -3,6 +3,7 @@
 use super::transfer::Transfer;
 use crate::disk::{Disk, SyncPoint};
 use crate::network::End;
+use crate::openfiles::OpenEvent;
 use wayfs_proto::PeerId;
 use wayfs_roam::DialId;
 use wayfs_types::{Content, Digest, FileId, NodeId, RecordId, Time};
@@ -99,6 +100,12 @@ pub(crate) enum Event {
         host: usize,
         life: u32,
         serial: wayfs_proto::RecallId,
+    },
+    /// Something happens to open files.
+    OpenFiles {
+        host: usize,
+        life: u32,
+        event: OpenEvent,
     },
     /// A client does something.
     Work {

@@ -99,7 +99,11 @@ impl World {
                 self.hosts[index].follow_renamed();
                 self.cover(Branch::Renewed, true);
             }
-            Output::InvalidateAll => self.cover(Branch::InvalidateAll, true),
+            Output::InvalidateAll => {
+                self.tell_open_files(index, None);
+                self.cover(Branch::InvalidateAll, true);
+            }
+            Output::InvalidateInode { file, .. } => self.tell_open_files(index, Some(file)),
             Output::Shared { .. } => self.cover(Branch::Shared, true),
             Output::Conflict { .. } => {
                 self.sharing.note_conflict(index, self.now);
@@ -111,8 +115,7 @@ impl World {
                 }
             }
             Output::Lost { .. } => self.note_declared(index),
-            Output::InvalidateInode { .. }
-            | Output::InvalidateEntry { .. }
+            Output::InvalidateEntry { .. }
             | Output::Happened(_)
             | Output::WentBack { .. }
             | Output::Owed { .. }

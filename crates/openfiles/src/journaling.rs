@@ -1,0 +1,244 @@
+//! What open files have the journal say of them.
+//!
+//! Whatever changes bytes of a file that has a name says so before it is answered, under the lock of the file. What a
+//! program writes past the daemon is in the body already, and of such a body one image says that all of it counts. Not
+//! said at once are times, and stores into mappings, which come by no request: they are with the next step, or a second
+//! later. That an open emptied a file is said with the first write, since a program is about to write there.
+//!
+//! Without room for the journal the file is as before, and what the journal says of it is older or nothing: writes are
+//! never refused for that.
+
+use super::body::{Body, BodyFiles};
+use super::contents::Contents;
+use super::journal::{Entry, Held, Image, Place};
+use super::life::Changes;
+use super::state::State;
+use super::table::FileTable;
+use std::ops::Range;
+use std::sync::Arc;
+use wayfs_types::RecordId;
+
+/// What the journal has of a file.
+#[derive(Debug)]
+pub(super) struct Journaled {
+    generation: u64,
+    place: Place,
+    base: RecordId,
+    held: Held,
+    /// A record holds what it says.
+    is_settled: bool,
+    /// It lacks something.
+    is_behind: bool,
+}
+
+/// A change that is not in the journal yet.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Step<'b> {
+    /// Bytes were written here.
+    Written(u64, &'b [u8]),
+    /// So many zeros were.
+    Zeroed(u64, u64),
+    /// The size is another.
+    Resized,
+}
+
+impl State {
+    /// Has the journal say what was done.
+    pub(super) fn journal(&mut self, contents: &dyn Contents, files: &BodyFiles, step: Step<'_>) {
+        if self.life.is_removed() {
+            return;
+        }
+        let Some(now) = self.journaled.as_ref().filter(|now| now.goes_on(self)) else {
+            if !self.journal_image(contents, files) {
+                self.miss(files, step);
+            }
+            return;
+        };
+        let generation = now.generation;
+        let (entry, bytes) = match step {
+            _ if matches!(now.held, Held::WholeBody(_)) => return,
+            Step::Written(offset, data) => (self.wrote(generation, offset, data.len() as u64), data.into()),
+            Step::Zeroed(offset, len) if now.held == Held::Here => {
+                (self.wrote(generation, offset, len), vec![0; len as usize].into())
+            }
+            Step::Zeroed(offset, len) => (self.wrote(generation, offset, len), std::borrow::Cow::default()),
+            Step::Resized => {
+                let (size, mtime, user) = (self.size, self.mtime, self.user);
+                (Entry::Resize { generation, size, mtime, user }, std::borrow::Cow::default())
+            }
+        };
+        let bytes: &[u8] = if now.held == Held::Here { &bytes } else { &[] };
+        if let Err(error) = files.journal().go_on(contents.written(), &entry, bytes) {
+            tracing::debug!(%error, file = %self.base.file, "a kill of the daemon would lose the last write");
+            self.miss(files, step);
+        }
+    }
+
+    fn wrote(&self, generation: u64, offset: u64, len: u64) -> Entry {
+        let is_appended = self.is_all_appended();
+        Entry::Write { generation, offset, len, mtime: self.mtime, user: self.user, is_appended }
+    }
+
+    /// The journal did not take a step. Without a write it says what was before; without a cut it would bring back what is gone.
+    fn miss(&mut self, files: &BodyFiles, step: Step<'_>) {
+        let Some(now) = self.journaled.as_mut().filter(|now| !now.is_settled) else { return };
+        now.is_behind = true;
+        if matches!(step, Step::Resized) {
+            files.journal().cross_out(now.generation, now.place);
+            self.journaled = None;
+        }
+    }
+
+    /// Has the journal say all that is uncommitted; whether it does.
+    pub(super) fn journal_image(&mut self, contents: &dyn Contents, files: &BodyFiles) -> bool {
+        let held = self.held();
+        let (image, bytes) = self.image(files.journal().next_generation(), held);
+        let (generation, base) = (image.generation, image.base.version);
+        match files.journal().begin(contents.written(), image, &bytes) {
+            Ok(place) => {
+                let now = Journaled { generation, place, base, held, is_settled: false, is_behind: false };
+                if let Some(before) = self.journaled.replace(now)
+                    && before.is_settled
+                {
+                    self.end_generation(&before, contents, files);
+                }
+                true
+            }
+            Err(error) => {
+                tracing::debug!(%error, file = %self.base.file, "a kill of the daemon would lose what was written");
+                self.journal_is_behind();
+                false
+            }
+        }
+    }
+
+    /// What a generation says is in a record, or nobody wants it.
+    fn end_generation(&self, ended: &Journaled, contents: &dyn Contents, files: &BodyFiles) {
+        let recorded = contents.recorded();
+        let body = self.body_file().filter(|_| contents.written() < recorded);
+        files.journal().end(ended.generation, recorded, body);
+    }
+
+    fn image(&self, generation: u64, held: Held) -> (Image, Vec<u8>) {
+        let all = self.all_changes();
+        let replaces = self.journaled.as_ref().filter(|before| !before.is_settled).map(|before| before.generation);
+        let mut bytes = Vec::new();
+        if let (Held::Here, Some(Body::Memory(all_bytes))) = (held, self.life.body()) {
+            for range in all.ranges.iter() {
+                bytes.extend_from_slice(all_bytes.get(range.start as usize..range.end as usize).unwrap_or_default());
+            }
+        }
+        let image = Image {
+            generation,
+            replaces,
+            base: self.base.clone(),
+            base_limit: self.base_limit,
+            size: self.size,
+            low_water: all.low_water,
+            is_appended: all.is_appended,
+            mtime: self.mtime,
+            user: self.user,
+            held,
+            ranges: all.ranges.iter().map(|Range { start, end }| (start, end)).collect(),
+        };
+        (image, bytes)
+    }
+
+    /// What is uncommitted, be it that a commit is at it.
+    fn all_changes(&self) -> Changes {
+        let Some(taken) = self.life.taken() else { return self.life.changes().clone() };
+        taken.followed_by(self.life.changes(), self.size)
+    }
+
+    fn is_all_appended(&self) -> bool {
+        let changes = self.life.changes();
+        match self.life.taken() {
+            None => changes.is_appended,
+            Some(taken) => taken.is_appended && (changes.is_appended || !changes.is_any),
+        }
+    }
+
+    fn held(&self) -> Held {
+        match self.life.body() {
+            None => Held::Nowhere,
+            Some(Body::Memory(_)) => Held::Here,
+            Some(Body::Disk { file, .. }) => match file.number() {
+                None => Held::Nowhere,
+                Some(number) if self.life.is_written_by_passthrough() => Held::WholeBody(number),
+                Some(number) => Held::Body(number),
+            },
+        }
+    }
+
+    /// What its body is called, if that is a file.
+    pub(super) fn body_name(&self) -> Option<String> {
+        self.body_file().map(|file| file.name().to_owned())
+    }
+
+    fn body_file(&self) -> Option<Arc<super::body::BodyFile>> {
+        match self.life.body() {
+            Some(Body::Disk { file, .. }) => Some(Arc::clone(file)),
+            Some(Body::Memory(_)) | None => None,
+        }
+    }
+
+    /// A commit holds what the journal says of the file.
+    pub(super) fn settle_journal(&mut self) {
+        if let Some(now) = &mut self.journaled {
+            now.is_settled = true;
+        }
+    }
+
+    /// The journal may lack something.
+    pub(super) fn journal_is_behind(&mut self) {
+        if let Some(now) = &mut self.journaled {
+            now.is_behind = true;
+        }
+    }
+
+    /// Ends what the journal says if that is in a record or nobody wants it, and has it say what it lacks.
+    pub(super) fn tend_journal(&mut self, contents: &dyn Contents, files: &BodyFiles) {
+        if self.life.is_to_be_journaled() {
+            let is_fine = |now: &Journaled| now.goes_on(self) && !files.journal().is_in_the_way(now.generation);
+            if !self.journaled.as_ref().is_some_and(is_fine) {
+                self.journal_image(contents, files);
+            }
+            return;
+        }
+        if let Some(now) = self.journaled.take() {
+            self.end_generation(&now, contents, files);
+        }
+    }
+}
+
+impl Journaled {
+    /// Whether a step is enough to say what the file is now.
+    fn goes_on(&self, state: &State) -> bool {
+        let is_same = match self.held {
+            Held::Nowhere | Held::Here | Held::Body(_) => state.held() == self.held,
+            Held::WholeBody(number) => state.held().body() == Some(number),
+        };
+        is_same && !self.is_settled && !self.is_behind && self.base == state.base.version
+    }
+}
+
+impl FileTable {
+    /// The daemon ends, and what was committed is with the host: what is left to the next one is what was not.
+    pub fn end(&self) {
+        self.files.journal().tidy(self.contents.written());
+    }
+
+    /// Everything up to here is with the host: what ended with it is told at once. Until then the next daemon would commit it once
+    /// more, upon what it was written upon, while others may have gone on from the record.
+    pub fn written(&self, through: u64) {
+        self.files.journal().tell_ended(through);
+    }
+
+    /// Has the journal say what it lacks, and forget what ended.
+    pub fn tend_journals(&self) {
+        for file in self.files_here() {
+            file.state().tend_journal(&*self.contents, &self.files);
+        }
+        self.files.journal().tidy(self.contents.written());
+    }
+}

@@ -1,0 +1,167 @@
+//! Commits of open files, step by step: between two of them time passes, and anything may happen.
+
+use super::views::View;
+use super::{AT_ONCE, OpenEvent};
+use crate::coverage::Branch;
+use crate::host::Expectation;
+use crate::world::World;
+use std::sync::Arc;
+use wayfs_openfiles::contents::OldBase;
+use wayfs_openfiles::{Commit, CommitResult, CommitStep, OpenFile, Store, Stored};
+use wayfs_types::request::{Answer, Change, Outcome, Request, RequestId};
+use wayfs_types::{Content, FileId, FsError};
+
+/// A commit under way.
+pub(super) struct Running {
+    open: Arc<OpenFile>,
+    commit: Commit,
+    /// What it stores.
+    content: Option<Content>,
+    /// What the file was when it was taken, and became since.
+    pub(super) views: Vec<Vec<u8>>,
+    /// Handles whose programs wait for it, and those that came since and wait for the next one.
+    waiting: Vec<u64>,
+    later: Vec<u64>,
+}
+
+impl World {
+    /// Begins a commit of a file, which the program of a handle may wait for.
+    pub(super) fn begin_commit(&mut self, index: usize, file: FileId, handle: Option<u64>) {
+        let Some(open) = self.hosts[index].open.as_mut() else { return };
+        if let Some(running) = open.commits.get_mut(&file) {
+            return running.later.extend(handle);
+        }
+        let waiting: Vec<u64> = handle.into_iter().collect();
+        let begun = self.on_table(index, |table| {
+            let open = table.find(file)?;
+            let (commit, step) = table.commit_begin(&open);
+            Some((open, commit, step))
+        });
+        match begun {
+            Some(Some((open, commit, step))) => {
+                let running = Running { open, commit, content: None, views: Vec::new(), waiting, later: Vec::new() };
+                self.go_on_with_commit(index, running, step);
+            }
+            Some(None) => self.commit_ended(index, &waiting, &Ok(None)),
+            None => {}
+        }
+    }
+
+    fn go_on_with_commit(&mut self, index: usize, mut running: Running, step: CommitStep) {
+        let file = running.open.id();
+        match step {
+            CommitStep::Hash => {
+                self.observe(index, file);
+                let view = self.view(index, file);
+                if let Some(view) = view {
+                    view.taken_at = Some(view.bytes.len());
+                    let is_known = !view.is_unknown && !std::mem::take(&mut view.is_torn);
+                    running.views = if is_known { vec![view.bytes.clone()] } else { Vec::new() };
+                }
+                self.keep_running(index, running);
+                let span = self.millis(0, 300);
+                self.open_event_after(index, span, OpenEvent::Hash(file));
+            }
+            CommitStep::Store(store) => {
+                self.check_store(index, &store, &running.views);
+                self.cover(Branch::CommittedInSteps, running.views.len() > 1);
+                running.content = Some(store.content.clone());
+                self.keep_running(index, running);
+                self.ask_for_store(index, store);
+            }
+            CommitStep::Over(result) => {
+                let (open, waiting, later) = (Arc::clone(&running.open), running.waiting, running.later);
+                let is_dirty = self.on_table(index, |table| {
+                    table.commit_over(&open, &result);
+                    open.is_dirty()
+                });
+                let (Some(is_dirty), Some(view)) = (is_dirty, self.view(index, file)) else { return };
+                // One that is clean and that nobody has open is in no table any more.
+                view.is_dirty = is_dirty;
+                self.observe(index, file);
+                self.commit_ended(index, &waiting, &result);
+                for handle in later {
+                    self.begin_commit(index, file, Some(handle));
+                }
+            }
+        }
+    }
+
+    fn keep_running(&mut self, index: usize, running: Running) {
+        // A process that ended meanwhile has none.
+        if let Some(open) = self.hosts[index].open.as_mut().filter(|open| open.table.is_some()) {
+            open.commits.insert(running.open.id(), running);
+        }
+    }
+
+    pub(super) fn hash(&mut self, index: usize, file: FileId) {
+        let Some(mut running) = self.hosts[index].open.as_mut().and_then(|open| open.commits.remove(&file)) else {
+            return;
+        };
+        let open = Arc::clone(&running.open);
+        let step = self.on_table(index, |table| table.commit_hash(&open, AT_ONCE, &mut running.commit));
+        if let Some(step) = step {
+            self.go_on_with_commit(index, running, step);
+        }
+    }
+
+    fn ask_for_store(&mut self, index: usize, store: Store) {
+        let Store { user, file, base, content, mtime, old_base } = store;
+        self.note_pieces(&content);
+        let expectation = Expectation::Stored { base, content: content.clone() };
+        let change = match old_base {
+            OldBase::Conflicts => Change::Store { file, base, content, mtime },
+            OldBase::IsRefused => Change::Append { file, base, content, mtime },
+        };
+        let host = &mut self.hosts[index];
+        let id = RequestId(host.next_request + 1);
+        if let Some(open) = host.open.as_mut() {
+            open.requests.insert(id, file);
+        }
+        self.ask(index, Request::Change { user, change }, expectation);
+    }
+
+    /// The engine answered; if that was asked for by a commit, it goes on.
+    pub(crate) fn store_answered(&mut self, index: usize, id: RequestId, outcome: &Outcome) {
+        let Some(open) = self.hosts[index].open.as_mut() else { return };
+        let Some(file) = open.requests.remove(&id) else { return };
+        let Some(mut running) = open.commits.remove(&file) else { return };
+        let answer = match outcome {
+            Ok(Answer::Changed { record, inode, .. }) => Ok(Stored { record: *record, inode: inode.clone() }),
+            Ok(_) => Err(FsError::Io),
+            Err(error) => Err(*error),
+        };
+        self.note_stored(index, file, &answer, running.content.take());
+        let open = Arc::clone(&running.open);
+        let step = self.on_table(index, |table| table.commit_stored(&open, &mut running.commit, answer));
+        if let Some(step) = step {
+            self.go_on_with_commit(index, running, step);
+        }
+    }
+
+    /// What a record holds is what was written upon from now on.
+    fn note_stored(&mut self, index: usize, file: FileId, answer: &Result<Stored, FsError>, content: Option<Content>) {
+        let bytes = content.and_then(|content| self.content_bytes(&content));
+        let Some(View { bytes: shown, clean, record, appended_at, taken_at, is_owed, .. }) = self.view(index, file)
+        else {
+            return;
+        };
+        if let (Ok(stored), Some(bytes)) = (answer, bytes) {
+            *record = (*shown == bytes).then_some(stored.record);
+            *is_owed &= *shown != bytes;
+            *clean = Some(bytes);
+            *appended_at = *taken_at;
+        }
+    }
+
+    /// Programs that waited for a commit go on.
+    fn commit_ended(&mut self, index: usize, waiting: &[u64], result: &CommitResult) {
+        for handle in waiting {
+            match result {
+                Ok(_) => self.committed_for(index, *handle),
+                // It is told so, and what it wrote is kept.
+                Err(_) => self.let_go_on(index, *handle),
+            }
+        }
+    }
+}

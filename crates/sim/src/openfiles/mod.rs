@@ -1,0 +1,267 @@
+//! Open files of simulated clients: the machine that ships (`wayfs_openfiles`), between programs and the engine.
+//!
+//! Seeds with `open-files` have it. Programs of each client open a few files that all clients have, write at places, append, cut, sync and
+//! close, through several handles, while other clients do the same, news come in, commits are under way (their steps are events), disks
+//! fill, processes are killed and machines lose power, also between two writes of one step of the staging disk.
+//!
+//! * `staging`: the disk of what no record holds;
+//! * `side`: what the table sees of its host;
+//! * `programs`: what programs do;
+//! * `commits`: commits, step by step;
+//! * `lives`: how a table begins and ends, and what comes back;
+//! * `views`: what each host has to show, and what shows.
+
+mod commits;
+mod lives;
+mod programs;
+mod side;
+mod staging;
+mod views;
+
+use crate::host::{Expectation, Host, name_of};
+use crate::world::{Event, World};
+use commits::Running;
+use programs::Handle;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use side::{ChunkBytes, Side};
+use staging::MemoryDisk;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use views::View;
+use wayfs_openfiles::{FileTable, WaitPolicy};
+use wayfs_types::request::{Change, Request, RequestId};
+use wayfs_types::{FileId, Kind};
+
+/// Nothing is waited for: what is not here is asked for, and the operation is tried again.
+const AT_ONCE: WaitPolicy = WaitPolicy::Silence(Duration::ZERO);
+
+/// Limits of the open files of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenFilesPlan {
+    /// Files that all clients open.
+    pub files: usize,
+    /// About how long they are, in bytes.
+    pub scale: u64,
+    /// Longest file that is kept in memory.
+    pub memory_max: usize,
+    /// Most uncommitted bytes that a close commits at once.
+    pub inline_commit_max: u64,
+    /// One step in so many ends the process in its middle.
+    pub ends_one_in: u32,
+}
+
+impl OpenFilesPlan {
+    /// Drawn for itself, so that all else in a seed stays what it was.
+    pub(crate) fn draw(seed: u64) -> Self {
+        let mut random = ChaCha8Rng::seed_from_u64(seed ^ 0x0be7_f11e);
+        Self {
+            files: random.random_range(1..=3),
+            scale: [500, 6000, 6000, 40_000, 300_000][random.random_range(0..5)],
+            memory_max: [200, 3000, 128 << 10][random.random_range(0..3)],
+            inline_commit_max: [100, 5000, 256 << 10][random.random_range(0..3)],
+            ends_one_in: [30, 300, 3000][random.random_range(0..3)],
+        }
+    }
+}
+
+/// What all hosts share of open files.
+#[derive(Debug, Default)]
+pub(crate) struct OpenFiles {
+    files: Vec<FileId>,
+    bytes: ChunkBytes,
+    /// Writes so far: each has bytes of its own.
+    writes: u64,
+}
+
+/// Open files of one client.
+pub(crate) struct OpenHost {
+    side: Arc<Side>,
+    disk: MemoryDisk,
+    /// While its process runs.
+    table: Option<Rc<FileTable>>,
+    handles: Vec<Handle>,
+    handles_opened: u64,
+    commits: BTreeMap<FileId, Running>,
+    /// Stores that the engine was asked for.
+    requests: BTreeMap<RequestId, FileId>,
+    views: BTreeMap<FileId, View>,
+    /// Its last process ended, and the machine went on.
+    is_killed: bool,
+}
+
+/// Something that happens to open files of a host.
+#[derive(Debug, Clone)]
+pub(crate) enum OpenEvent {
+    /// A program does something.
+    Program,
+    /// What is looked after once a second.
+    Tick,
+    /// What a commit took is hashed.
+    Hash(FileId),
+    /// A file that was closed early is committed.
+    Commit(FileId),
+    /// The table hears that a file changed.
+    News(FileId),
+    /// A program that syncs looks whether all is durable.
+    Durable { handle: u64, through: u64 },
+}
+
+impl World {
+    /// The files that all clients open.
+    pub(crate) fn make_open_files(&mut self) {
+        let count = self.plan.open_files.map_or(0, |plan| plan.files);
+        for number in 0..count {
+            let (parent, name) = (FileId::ROOT, name_of(&format!("open{number}")));
+            let change = Change::Create { parent, name, kind: Kind::File, mode: 0o644, uid: 0, gid: 0 };
+            self.ask(0, Request::Change { user: 0, change }, Expectation::Created);
+        }
+    }
+
+    /// Which they are.
+    pub(crate) fn open_files(&mut self) -> &[FileId] {
+        let count = self.plan.open_files.map_or(0, |plan| plan.files);
+        if self.open_files.files.len() < count
+            && let Some(home) = self.hosts[0].replica.as_ref()
+        {
+            let entry = |number| home.entry(FileId::ROOT, &name_of(&format!("open{number}"))).ok().flatten();
+            self.open_files.files = (0..count).filter_map(entry).map(|entry| entry.file).collect();
+        }
+        &self.open_files.files
+    }
+
+    /// A client's machine, before its first start.
+    pub(crate) fn open_host(&self) -> Option<Box<OpenHost>> {
+        self.plan.open_files?;
+        Some(Box::new(OpenHost {
+            side: Arc::new(Side::new(Arc::clone(&self.open_files.bytes))),
+            disk: MemoryDisk::default(),
+            table: None,
+            handles: Vec::new(),
+            handles_opened: 0,
+            commits: BTreeMap::new(),
+            requests: BTreeMap::new(),
+            views: BTreeMap::new(),
+            is_killed: false,
+        }))
+    }
+
+    pub(crate) fn open_event(&mut self, index: usize, life: u32, event: OpenEvent) {
+        if self.hosts[index].life != life || self.hosts[index].open.as_ref().is_none_or(|open| open.table.is_none()) {
+            return;
+        }
+        match event {
+            OpenEvent::Program => self.run_program(index),
+            OpenEvent::Tick => self.tick_open_files(index),
+            OpenEvent::Hash(file) => self.hash(index, file),
+            OpenEvent::Commit(file) => self.begin_commit(index, file, None),
+            OpenEvent::News(file) => {
+                self.on_table(index, |table| table.changed_elsewhere(file));
+                self.observe(index, file);
+                // The kernel asks again for what it was told to forget.
+                self.ask(index, Request::Attributes { file }, Expectation::Nothing);
+            }
+            OpenEvent::Durable { handle, through } => self.look_whether_durable(index, handle, through),
+        }
+    }
+
+    fn open_event_after(&mut self, index: usize, span: Duration, event: OpenEvent) {
+        let life = self.hosts[index].life;
+        self.after(span, Event::OpenFiles { host: index, life, event });
+    }
+
+    /// The engine says that a file changed.
+    pub(crate) fn tell_open_files(&mut self, index: usize, changed: Option<FileId>) {
+        if self.hosts[index].open.is_none() {
+            return;
+        }
+        let files: Vec<FileId> = self.open_files().to_vec();
+        for file in files.into_iter().filter(|file| changed.is_none_or(|changed| changed == *file)) {
+            let span = self.millis(0, 50);
+            self.open_event_after(index, span, OpenEvent::News(file));
+        }
+    }
+
+    /// Whether a host has nothing open and nothing uncommitted.
+    pub(crate) fn is_all_closed(&self, index: usize) -> bool {
+        let Some(open) = self.hosts[index].open.as_ref() else { return true };
+        let is_clean = |table: &Rc<FileTable>| table.dirty().is_empty() && table.closing_len() == 0;
+        open.handles.is_empty() && open.commits.is_empty() && open.table.as_ref().is_none_or(is_clean)
+    }
+
+    /// Has the table of a host do something. `None`: the host's process is not there, or ended in the middle of it.
+    fn on_table<T>(&mut self, index: usize, act: impl FnOnce(&FileTable) -> T) -> Option<T> {
+        let table = self.hosts[index].open.as_ref()?.table.clone()?;
+        self.show_host(index);
+        let result = act(&table);
+        drop(table);
+        self.carry_out_for_open_files(index);
+        if self.hosts[index].open.as_ref().is_some_and(|open| open.disk.is_dead()) {
+            self.crash(index);
+            return None;
+        }
+        Some(result)
+    }
+
+    /// Shows the table how its host is at this moment.
+    fn show_host(&mut self, index: usize) {
+        let files = self.open_files().to_vec();
+        let host = &self.hosts[index];
+        let (Some(open), Some(replica)) = (host.open.as_ref(), host.replica.as_ref()) else { return };
+        let disk = host.disk.0.borrow();
+        let mut seen = open.side.seen();
+        (seen.now, seen.wall) = (self.now, host.wall(self.now));
+        seen.chunks = disk.sound_chunk_names();
+        seen.is_full = disk.is_full;
+        seen.is_ordered_by_home = self.plan.exclusive;
+        (seen.recorded, seen.written) = (disk.sync_point().ticket.0, disk.records_durable().0);
+        let inode = |file: FileId| replica.inode(file).ok().flatten().map(|inode| (file, inode));
+        seen.inodes = files.into_iter().filter_map(inode).collect();
+        open.disk.set_full(disk.is_full);
+    }
+
+    /// Does what the table asked for.
+    fn carry_out_for_open_files(&mut self, index: usize) {
+        let Some(open) = self.hosts[index].open.as_ref() else { return };
+        let mut seen = open.side.seen();
+        let (made, wanted) = (std::mem::take(&mut seen.made), std::mem::take(&mut seen.wanted));
+        drop(seen);
+        for piece in made {
+            self.put_piece(index, piece);
+        }
+        for wanted in wanted {
+            for digest in wanted.digests {
+                self.read_version(index, wanted.file, wanted.version, digest);
+            }
+        }
+    }
+}
+
+impl Host {
+    /// No process ends in the middle of a step any more.
+    pub(crate) fn heal_open_files(&self) {
+        if let Some(open) = self.open.as_ref() {
+            open.disk.stay_alive();
+        }
+    }
+
+    /// The machine goes down, or another store comes with it: nothing that was written and not synced counts.
+    pub(crate) fn reboot_open_files(&mut self) {
+        if let Some(open) = self.open.as_mut() {
+            open.is_killed = false;
+        }
+    }
+
+    /// The table of open files ends with its process.
+    pub(crate) fn end_open_files(&mut self) {
+        let Some(open) = self.open.as_mut() else { return };
+        // First the disk: what a table does as it is dropped is not done by a process that ended.
+        open.disk = open.disk.next_life();
+        open.handles.clear();
+        open.commits.clear();
+        open.requests.clear();
+        open.table = None;
+    }
+}

@@ -1,0 +1,360 @@
+//! Programs of a client: what they do with files that others have open, too.
+
+use super::views::ALL;
+use super::{AT_ONCE, OpenEvent};
+use crate::coverage::Branch;
+use crate::host::{Expectation, name_of};
+use crate::world::World;
+use rand::Rng;
+use std::sync::Arc;
+use std::time::Duration;
+use wayfs_openfiles::kernel_way::KernelWay;
+use wayfs_openfiles::open_file::Extend;
+use wayfs_openfiles::{Access, EarlyClose, OpenFile, Writes};
+use wayfs_types::request::Request;
+use wayfs_types::{FileId, FsError};
+
+/// Most handles of a client.
+const HANDLES_MAX: usize = 4;
+/// What a disk has room for.
+const ROOM: u64 = 1 << 30;
+
+/// An open of a program.
+pub(super) struct Handle {
+    number: u64,
+    pub(super) file: FileId,
+    open: Arc<OpenFile>,
+    access: Access,
+    appends: bool,
+    way: KernelWay,
+    /// What its program waits for.
+    waits: Waits,
+}
+
+/// What a program waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waits {
+    No,
+    /// A sync.
+    Sync,
+    /// The commit of its close.
+    Close,
+}
+
+impl World {
+    /// One step of a program, and the next one planned. In a healed world programs close what they have.
+    pub(super) fn run_program(&mut self, index: usize) {
+        if !self.healed || !self.is_all_closed(index) {
+            let think = self.plan.think.as_micros() as u64;
+            let next = Duration::from_micros(self.random.random_range(think / 4..think * 2));
+            self.open_event_after(index, next, OpenEvent::Program);
+        }
+        if self.healed {
+            return self.close_one(index);
+        }
+        self.step(index + 1, |world| {
+            let one_in = world.plan.open_files.map_or(u32::MAX, |plan| plan.ends_one_in);
+            if world.random.random_ratio(1, one_in) {
+                let writes = world.random.random_range(1..8);
+                if let Some(open) = world.hosts[index].open.as_ref() {
+                    open.disk.end_after(writes);
+                }
+            }
+            world.use_files(index);
+        });
+    }
+
+    fn use_files(&mut self, index: usize) {
+        let handles = self.hosts[index].open.as_ref().map_or(0, |open| open.handles.len());
+        if handles == 0 || handles < HANDLES_MAX && self.random.random_bool(0.15) {
+            return self.open_a_file(index);
+        }
+        let at = self.random.random_range(0..handles);
+        match self.random.random_range(0..20) {
+            0..9 => self.write(index, at),
+            9..11 => self.truncate(index, at),
+            11 => self.zero(index, at),
+            12..14 => self.sync_handle(index, at),
+            14..18 => self.close(index, at),
+            _ => self.read_part(index, at),
+        }
+    }
+
+    fn open_a_file(&mut self, index: usize) {
+        let files = self.open_files().to_vec();
+        let number = self.random.random_range(0..files.len().max(1));
+        let Some(file) = files.get(number).copied() else { return };
+        // The walk to its name: where the parent is to be asked, its answer comes with the next open.
+        let walk = Request::Lookup { parent: FileId::ROOT, name: name_of(&format!("open{number}")) };
+        self.ask(index, walk, Expectation::Nothing);
+        let Some(inode) = self.inode(index, file) else { return };
+        let access = if self.random.random_bool(0.8) { Access::Write } else { Access::Read };
+        let empties = access == Access::Write && self.random.random_bool(0.2);
+        let appends = access == Access::Write && !empties && self.random.random_bool(0.3);
+        self.note(|| format!("host {index} opens {file}: {access:?}, empties {empties}, appends {appends}"));
+        let is_here = self.on_table(index, |table| table.find(file).is_some());
+        if is_here == Some(false) {
+            let engine = self.engine_bytes(index, file).unwrap_or_default();
+            if let Some(view) = self.view(index, file) {
+                (view.bytes, view.record, view.is_unknown) = (engine, None, false);
+            }
+        }
+        let Some(open) = self.on_table(index, |table| table.open_file(file, &inode, access)) else { return };
+        self.observe(index, file);
+        if empties {
+            self.empty(index, file, &open);
+        }
+        let way = self.on_table(index, |table| table.kernel_open(&open, access, Writes::ByRequest, &|_| None));
+        let (Some(way), Some(host)) = (way, self.hosts[index].open.as_mut()) else { return };
+        host.handles_opened += 1;
+        let number = host.handles_opened;
+        host.handles.push(Handle { number, file, open, access, appends, way, waits: Waits::No });
+    }
+
+    fn empty(&mut self, index: usize, file: FileId, open: &OpenFile) {
+        let Some(view) = self.view(index, file) else { return };
+        let before = view.emptied.clone().filter(|_| view.is_dirty).unwrap_or_else(|| view.bytes.clone());
+        let is_only_emptied = !view.is_dirty || view.emptied.is_some();
+        let was_unknown = view.is_unknown;
+        view.begin(Vec::new());
+        let done = self.on_table(index, |table| table.empty(open, 0));
+        self.acknowledge(index, file, done, None);
+        if let Some(view) = self.view(index, file) {
+            view.emptied = Some(before).filter(|_| is_only_emptied);
+            // What it was before cannot be told.
+            view.is_unsure |= was_unknown;
+        }
+    }
+
+    /// A program that asked for a change is told what became of it.
+    fn acknowledge(
+        &mut self,
+        index: usize,
+        file: FileId,
+        done: Option<Result<(), FsError>>,
+        appended_at: Option<usize>,
+    ) {
+        let Some(host) = self.hosts[index].open.as_mut() else { return };
+        let view = host.views.entry(file).or_default();
+        match done {
+            Some(Ok(())) => {
+                view.appended_at = appended_at.filter(|_| !view.is_dirty || view.appended_at.is_some());
+                view.taken_at = view.taken_at.filter(|_| appended_at.is_some());
+                view.acknowledge();
+                view.emptied = None;
+                let bytes = view.bytes.clone();
+                if let Some(running) = host.commits.get_mut(&file).filter(|running| !running.views.is_empty()) {
+                    running.views.push(bytes);
+                }
+                self.observe(index, file);
+            }
+            Some(Err(_)) => {
+                view.next = None;
+                self.cover(Branch::WriteRefused, true);
+                self.observe(index, file);
+            }
+            // Nobody was told: the next process shows the one or the other.
+            None => {}
+        }
+    }
+
+    /// A handle whose program waits for nothing, and that can write if that is asked for.
+    fn handle(&self, index: usize, at: usize, access: Access) -> Option<&Handle> {
+        let handle = self.hosts[index].open.as_ref()?.handles.get(at)?;
+        (handle.waits == Waits::No && (access == Access::Read || handle.access == access)).then_some(handle)
+    }
+
+    fn offset(&mut self) -> u64 {
+        let scale = self.plan.open_files.map_or(1, |plan| plan.scale);
+        self.random.random_range(0..scale)
+    }
+
+    /// Bytes that nobody wrote before.
+    fn fresh_bytes(&mut self) -> Vec<u8> {
+        let len = if self.random.random_bool(0.3) { self.offset() + 1 } else { self.random.random_range(1..300) };
+        self.open_files.writes += 1;
+        let mut mixed = self.open_files.writes.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut byte = || {
+            mixed ^= mixed << 13;
+            mixed ^= mixed >> 7;
+            mixed ^= mixed << 17;
+            mixed.to_le_bytes()[3]
+        };
+        (0..len).map(|_| byte()).collect()
+    }
+
+    fn write(&mut self, index: usize, at: usize) {
+        let Some(handle) = self.handle(index, at, Access::Write) else { return };
+        let (file, open, appends) = (handle.file, Arc::clone(&handle.open), handle.appends);
+        let (offset, data) = (self.offset(), self.fresh_bytes());
+        let Some(view) = self.view(index, file) else { return };
+        let end = view.bytes.len();
+        let start = if appends { end } else { usize::try_from(offset).unwrap_or(end) };
+        let appended_at = appends.then(|| view.appended_at.unwrap_or(end));
+        let mut next = view.bytes.clone();
+        next.resize(end.max(start + data.len()), 0);
+        next[start..start + data.len()].copy_from_slice(&data);
+        view.begin(next);
+        self.note(|| format!("host {index} writes {} bytes of {file} at {start}, appending {appends}", data.len()));
+        let done = self.on_table(index, |table| table.write(&open, (!appends).then_some(offset), &data, 0));
+        let is_known = self.view(index, file).is_some_and(|view| !view.is_unknown);
+        if let Some(Ok(went)) = done
+            && went != start as u64
+            && is_known
+        {
+            self.violate("an append goes to the end", format!("host {index}, {file}: to {went} and not {start}"));
+        }
+        self.acknowledge(index, file, done.map(|done| done.map(|_| ())), appended_at);
+    }
+
+    fn truncate(&mut self, index: usize, at: usize) {
+        let Some(handle) = self.handle(index, at, Access::Write) else { return };
+        let (file, open) = (handle.file, Arc::clone(&handle.open));
+        let size = self.offset();
+        let Some(view) = self.view(index, file) else { return };
+        let mut next = view.bytes.clone();
+        next.resize(usize::try_from(size).unwrap_or(0), 0);
+        view.begin(next);
+        self.note(|| format!("host {index} makes {file} {size} bytes long"));
+        let done = self.on_table(index, |table| table.truncate(&open, size, 0));
+        self.acknowledge(index, file, done, None);
+    }
+
+    fn zero(&mut self, index: usize, at: usize) {
+        let Some(handle) = self.handle(index, at, Access::Write) else { return };
+        let (file, open) = (handle.file, Arc::clone(&handle.open));
+        let (start, len) = (self.offset(), self.offset());
+        let Some(view) = self.view(index, file) else { return };
+        let mut next = view.bytes.clone();
+        let ends = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(next.len());
+        let range = ends(start)..ends(start + len);
+        if range.is_empty() {
+            return;
+        }
+        next[range].fill(0);
+        view.begin(next);
+        self.note(|| format!("host {index} zeros {len} bytes of {file} at {start}"));
+        let done = self.on_table(index, |table| table.zero(&open, start..start + len, Extend::No));
+        self.acknowledge(index, file, done, None);
+    }
+
+    fn read_part(&mut self, index: usize, at: usize) {
+        let Some(handle) = self.handle(index, at, Access::Read) else { return };
+        let (file, open) = (handle.file, Arc::clone(&handle.open));
+        let start = self.offset();
+        let read = self.on_table(index, |table| table.read(&open, start..ALL.end, AT_ONCE));
+        self.observe(index, file);
+        let Some(view) = self.view(index, file).filter(|view| !view.is_unknown) else { return };
+        let wanted = view.bytes.get(usize::try_from(start).unwrap_or(usize::MAX)..).unwrap_or_default();
+        if let Some(Ok(bytes)) = read
+            && bytes != wanted
+        {
+            let line = format!("host {index}, {file} from {start} on: {} bytes for {}", bytes.len(), wanted.len());
+            self.violate("a part reads as the whole", line);
+        }
+    }
+
+    fn sync_handle(&mut self, index: usize, at: usize) {
+        let Some(handle) = self.handle(index, at, Access::Write) else { return };
+        let (file, number) = (handle.file, handle.number);
+        self.note(|| format!("host {index} syncs {file}"));
+        self.set_waits(index, number, Waits::Sync);
+        self.begin_commit(index, file, Some(number));
+    }
+
+    fn close_one(&mut self, index: usize) {
+        let is_idle = |handle: &Handle| handle.waits == Waits::No;
+        let at = self.hosts[index].open.as_ref().and_then(|open| open.handles.iter().position(is_idle));
+        if let Some(at) = at {
+            self.close(index, at);
+        }
+    }
+
+    /// A close, which may have to wait for a commit first.
+    fn close(&mut self, index: usize, at: usize) {
+        let Some(handle) = self.handle(index, at, Access::Read) else { return };
+        let (file, number, open) = (handle.file, handle.number, Arc::clone(&handle.open));
+        let reads = handle.access == Access::Read;
+        self.note(|| format!("host {index} closes {file}"));
+        if reads || open.is_only_emptied() || !open.is_dirty() {
+            return self.end_handle(index, number);
+        }
+        self.set_waits(index, number, Waits::Close);
+        let most = self.plan.open_files.map_or(0, |plan| plan.inline_commit_max);
+        if open.dirty_len() > most {
+            let early = self.on_table(index, |table| table.close_early(&open, ROOM));
+            self.cover(Branch::ClosedEarly, early == Some(EarlyClose::Noted));
+            match early {
+                Some(EarlyClose::Noted) => {
+                    let span = self.millis(0, 400);
+                    self.open_event_after(index, span, OpenEvent::Commit(file));
+                    return self.end_handle(index, number);
+                }
+                Some(EarlyClose::BehindAnother | EarlyClose::Unfit) => {}
+                None => return,
+            }
+        }
+        self.begin_commit(index, file, Some(number));
+    }
+
+    /// The last of a handle.
+    fn end_handle(&mut self, index: usize, number: u64) {
+        let Some(open) = self.hosts[index].open.as_mut() else { return };
+        let Some(at) = open.handles.iter().position(|handle| handle.number == number) else { return };
+        let Handle { file, open, access, way, .. } = open.handles.remove(at);
+        self.on_table(index, |table| table.kernel_close(&open, access, way));
+        self.observe(index, file);
+        self.on_table(index, |table| table.catch_up(&open));
+        self.observe(index, file);
+        self.on_table(index, |table| table.close_file(&open, access));
+        self.observe(index, file);
+        let is_left = self.on_table(index, |table| open.is_dirty() && !table.is_closing(file));
+        if is_left == Some(true) && access == Access::Write {
+            self.begin_commit(index, file, None);
+        }
+    }
+
+    fn set_waits(&mut self, index: usize, number: u64, waits: Waits) {
+        let handles = self.hosts[index].open.as_mut().map(|open| &mut open.handles);
+        if let Some(handle) = handles.and_then(|handles| handles.iter_mut().find(|handle| handle.number == number)) {
+            handle.waits = waits;
+        }
+    }
+
+    fn waits(&self, index: usize, number: u64) -> Option<Waits> {
+        let handles = &self.hosts[index].open.as_ref()?.handles;
+        handles.iter().find(|handle| handle.number == number).map(|handle| handle.waits)
+    }
+
+    /// What a program waited for is committed.
+    pub(super) fn committed_for(&mut self, index: usize, number: u64) {
+        match self.waits(index, number) {
+            Some(Waits::Sync) => {
+                let through = self.hosts[index].disk.0.borrow().sync_point().ticket.0;
+                let span = self.millis(1, 20);
+                self.open_event_after(index, span, OpenEvent::Durable { handle: number, through });
+            }
+            Some(Waits::Close) => self.end_handle(index, number),
+            Some(Waits::No) | None => {}
+        }
+    }
+
+    /// It failed, and the program goes on all the same.
+    pub(super) fn let_go_on(&mut self, index: usize, number: u64) {
+        match self.waits(index, number) {
+            Some(Waits::Close) => self.end_handle(index, number),
+            Some(Waits::Sync | Waits::No) | None => self.set_waits(index, number, Waits::No),
+        }
+    }
+
+    pub(super) fn look_whether_durable(&mut self, index: usize, handle: u64, through: u64) {
+        if self.hosts[index].disk.0.borrow().records_durable().0 < through {
+            self.sync_for_open_files(index);
+            let span = self.millis(10, 20);
+            return self.open_event_after(index, span, OpenEvent::Durable { handle, through });
+        }
+        self.set_waits(index, handle, Waits::No);
+        self.note(|| format!("host {index} synced through handle {handle}"));
+        self.cover(Branch::OpenFileSynced, true);
+    }
+}
