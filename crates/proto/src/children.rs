@@ -435,7 +435,7 @@ impl<S: MetaStore> Replica<S> {
             if row.is_station {
                 self.children.station_cursors.insert(origin, row.cursor);
             } else {
-                let mut detached = Child::new(false, None, ChildState::Detached, self.now);
+                let mut detached = Child::new(false, None, ChildState::Detached, self.core.now);
                 detached.unknown = true;
                 self.children.by_origin.insert(origin, detached);
             }
@@ -444,7 +444,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     pub(crate) fn write_child_row(&mut self, origin: OriginId, is_station: bool, cursor: CommitNumber) {
-        self.state.put_row(origin_key(table::CHILD, origin), pack(&ChildRow { is_station, cursor }));
+        self.core.state.put_row(origin_key(table::CHILD, origin), pack(&ChildRow { is_station, cursor }));
     }
 
     pub(crate) fn handle_peer_up(&mut self, peer: PeerId, neighbour: Neighbour) -> Result<(), StepError> {
@@ -456,17 +456,17 @@ impl<S: MetaStore> Replica<S> {
             Neighbour::ChildStation { origin } => (origin, true),
             Neighbour::ChildClient { origin } => (origin, false),
         };
-        if self.config.role == Role::Client || origin == self.config.origin || origin == OriginId::GENESIS {
-            self.outputs.push_back(crate::api::Output::Disconnect { peer, reason: "no child of ours".to_owned() });
+        if self.core.config.role == Role::Client || origin == self.core.config.origin || origin == OriginId::GENESIS {
+            self.core.outputs.push_back(crate::api::Output::Disconnect { peer, reason: "no child of ours".to_owned() });
             return Ok(());
         }
-        self.children.note_lapse(origin, self.now, self.config.lease);
+        self.children.note_lapse(origin, self.core.now, self.core.config.lease);
         if let Some(old) = self.children.peer_of(origin) {
             self.disconnect(old, "the child opened another session".to_owned());
         }
-        if let Some(pause) = self.children.lapses.pause_of(origin, self.now) {
+        if let Some(pause) = self.children.lapses.pause_of(origin, self.core.now) {
             let reason = format!("kept others waiting again: may come back in {} s", pause.as_secs().max(1));
-            self.outputs.push_back(crate::api::Output::Disconnect { peer, reason });
+            self.core.outputs.push_back(crate::api::Output::Disconnect { peer, reason });
             return Ok(());
         }
         self.note_former_session(origin);
@@ -474,7 +474,7 @@ impl<S: MetaStore> Replica<S> {
             drop(detached);
             self.children.unblock();
         }
-        self.children.by_origin.insert(origin, Child::new(is_station, Some(peer), ChildState::Greeting, self.now));
+        self.children.by_origin.insert(origin, Child::new(is_station, Some(peer), ChildState::Greeting, self.core.now));
         self.children.next_check = None;
         self.peers.insert(peer, PeerRole::Child(origin));
         self.note_holders_moved();
@@ -515,7 +515,7 @@ impl<S: MetaStore> Replica<S> {
                         && child.asks.is_empty()
                         && child.state != ChildState::Greeting
                         && child.state != ChildState::Ready
-                        && child.next >= self.state.change())
+                        && child.next >= self.core.state.change())
             })
     }
 
@@ -528,7 +528,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// The same with a message that is bytes already.
     pub(crate) fn post_to_child(&mut self, origin: OriginId, bytes: Bytes) {
-        let ticket = self.state.ticket();
+        let ticket = self.core.state.ticket();
         if let Some(child) = self.children.by_origin.get_mut(&origin).filter(|child| child.peer.is_some()) {
             child.outbox.push_back(HeldMessage { ticket, bytes });
             self.children.gated.insert(origin);
@@ -539,15 +539,15 @@ impl<S: MetaStore> Replica<S> {
     fn flush_child(&mut self, origin: OriginId) {
         let Some(child) = self.children.by_origin.get_mut(&origin) else { return };
         let Some(peer) = child.peer else { return };
-        while child.outbox.front().is_some_and(|message| message.ticket <= self.state.stored()) {
+        while child.outbox.front().is_some_and(|message| message.ticket <= self.core.state.stored()) {
             if let Some(message) = child.outbox.pop_front() {
-                self.outputs.push_back(crate::api::Output::Send { peer, bytes: message.bytes });
+                self.core.outputs.push_back(crate::api::Output::Send { peer, bytes: message.bytes });
             }
         }
         if child.outbox.is_empty() {
             self.children.gated.remove(&origin);
         } else {
-            self.state.want_sync();
+            self.core.state.want_sync();
         }
     }
 
@@ -577,7 +577,7 @@ impl<S: MetaStore> Replica<S> {
         if let Some(row) = self.children.by_origin.get_mut(&child) {
             row.marks.entry(subject).or_insert(None);
             self.children.subjects.entry(subject).or_default().insert(child);
-            self.state.stage_marks(subject);
+            self.core.state.stage_marks(subject);
         }
     }
 }

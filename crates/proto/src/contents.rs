@@ -347,7 +347,7 @@ impl<S: MetaStore> Replica<S> {
             others.into_iter().chain(spares).for_each(|child| self.tell_stable(child, record.id));
             return Ok(None);
         };
-        let is_home = self.config.role == Role::Home;
+        let is_home = self.core.config.role == Role::Home;
         self.note_overwritten(record)?;
         let is_needed = effect.stored.is_some() || is_home && self.is_last_whole(record, effect)?;
         match source {
@@ -372,7 +372,7 @@ impl<S: MetaStore> Replica<S> {
             Source::Child { origin, is_station, held } => {
                 let stored = effect.stored.map_or((file, record.id), |stored| (stored.file, stored.version));
                 let is_server = |other: &OriginId| self.children.is_station(*other);
-                let safe = others.iter().any(is_server).then_some(self.wall);
+                let safe = others.iter().any(is_server).then_some(self.core.wall);
                 // It may have said so before, in its own name, and hold nothing in that of the writer.
                 let is_holder = held || others.contains(&origin);
                 let others = others.into_iter().filter(|other| *other != origin).take(HOLDERS_MAX - 1);
@@ -386,22 +386,22 @@ impl<S: MetaStore> Replica<S> {
                     claimed: None,
                 };
                 if is_home && missing.holders.is_empty() {
-                    self.contents.replacing.begin(self.now);
+                    self.contents.replacing.begin(self.core.now);
                 }
                 if is_home && is_holder {
                     self.contents.replacing.note_told(record.id, origin);
                 }
-                self.state.put_row(record_key(table::MISSING, record.id), pack(&missing));
-                self.state.put_row(root_key(&top.root, record.id), Vec::new());
+                self.core.state.put_row(record_key(table::MISSING, record.id), pack(&missing));
+                self.core.state.put_row(root_key(&top.root, record.id), Vec::new());
                 self.contents.floors.note_row(table::MISSING, record.id);
                 self.contents.floors.note_row(AWAITED, record.id);
-                self.state.stage_totals().missing += 1;
+                self.core.state.stage_totals().missing += 1;
                 if is_home {
-                    self.state.stage_noted(stored.0, stored.1, top);
+                    self.core.state.stage_noted(stored.0, stored.1, top);
                 }
-                self.state.stage_totals().missing_bytes += size_of(content);
+                self.core.state.stage_totals().missing_bytes += size_of(content);
                 if held && !is_station {
-                    self.state.put_row(record_key(AWAITED, record.id), Vec::new());
+                    self.core.state.put_row(record_key(AWAITED, record.id), Vec::new());
                 }
                 Ok(Some(content.clone()))
             }
@@ -411,12 +411,13 @@ impl<S: MetaStore> Replica<S> {
     /// A version that is overwritten within one batch never stood in the view, so nobody would see it leave.
     fn note_overwritten(&mut self, record: &Record) -> Result<(), StorageError> {
         let Op::Store { file, base, .. } = record.op else { return Ok(()) };
-        if self.config.role != Role::Home || wayfs_tree::inode(&self.tx(), file)?.is_none_or(|i| i.version != record.id)
+        if self.core.config.role != Role::Home
+            || wayfs_tree::inode(&self.tx(), file)?.is_none_or(|i| i.version != record.id)
         {
             return Ok(());
         }
         if let Some(missing) = self.missing(base)?.filter(|missing| missing.version == base && missing.file == file) {
-            self.state.stage_superseded(Superseded::new(base, &missing.content, Some(record.id)));
+            self.core.state.stage_superseded(Superseded::new(base, &missing.content, Some(record.id)));
         }
         Ok(())
     }
@@ -424,17 +425,17 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn owe(&mut self, record: RecordId, file: FileId, content: Content) -> Result<(), StorageError> {
         let key = record_key(table::OWED, record);
         if self.tx().get_raw(&key)?.is_none() {
-            self.state.stage_totals().owed += 1;
-            self.state.stage_totals().owed_bytes += size_of(&content);
+            self.core.state.stage_totals().owed += 1;
+            self.core.state.stage_totals().owed_bytes += size_of(&content);
         }
-        self.state.put_row(key, pack(&Owed { file, content }));
+        self.core.state.put_row(key, pack(&Owed { file, content }));
         self.contents.floors.note_row(table::OWED, record);
-        if record.origin() == self.config.origin {
+        if record.origin() == self.core.config.origin {
             // What was looked for and found may lie below what was pushed.
             self.contents.push_cursor = self.contents.push_cursor.min(record.sequence() - 1);
         }
-        if self.config.role == Role::Station {
-            self.state.stage_output(Output::Owed { file, version: record });
+        if self.core.config.role == Role::Station {
+            self.core.state.stage_output(Output::Owed { file, version: record });
             self.contents.haves.insert(record);
             let through = self.contents.wanted_through.get(&record.origin()).copied().unwrap_or(0);
             if self.contents.wanted_below.remove(&record) || record.sequence() <= through {
@@ -448,11 +449,11 @@ impl<S: MetaStore> Replica<S> {
         let key = record_key(table::OWED, record);
         if let Some(bytes) = self.tx().get_raw(&key)? {
             let owed: Owed = unpack(&bytes)?;
-            self.state.delete_row(key);
-            self.state.stage_totals().owed -= 1;
-            self.state.stage_totals().owed_bytes -= size_of(&owed.content);
-            if self.config.role == Role::Station {
-                self.state.stage_output(Output::Released { version: record });
+            self.core.state.delete_row(key);
+            self.core.state.stage_totals().owed -= 1;
+            self.core.state.stage_totals().owed_bytes -= size_of(&owed.content);
+            if self.core.config.role == Role::Station {
+                self.core.state.stage_output(Output::Released { version: record });
             }
         }
         self.contents.wanted.remove(&record);
@@ -469,13 +470,13 @@ impl<S: MetaStore> Replica<S> {
 
     /// The contents of a version came, or nobody needs them from below.
     pub(crate) fn settle_missing(&mut self, record: RecordId, missing: &Missing) {
-        self.state.delete_row(record_key(table::MISSING, record));
-        self.state.delete_row(record_key(AWAITED, record));
-        if self.config.role != Role::Client {
-            self.state.delete_row(record_key(VANISHED, record));
-            self.state.delete_row(record_key(PREVIOUS, record));
+        self.core.state.delete_row(record_key(table::MISSING, record));
+        self.core.state.delete_row(record_key(AWAITED, record));
+        if self.core.config.role != Role::Client {
+            self.core.state.delete_row(record_key(VANISHED, record));
+            self.core.state.delete_row(record_key(PREVIOUS, record));
         }
-        if self.config.role == Role::Home {
+        if self.core.config.role == Role::Home {
             self.contents.seeking.end(record);
             self.contents.replacing.end(record);
             for station in self.contents.said_gone.remove(&record).unwrap_or_default() {
@@ -484,11 +485,11 @@ impl<S: MetaStore> Replica<S> {
         }
         self.contents.gone.remove(&record);
         if let Some(root) = missing.content.root() {
-            self.state.delete_row(root_key(&root, record));
+            self.core.state.delete_row(root_key(&root, record));
         }
-        self.state.stage_totals().missing -= 1;
-        self.state.stage_totals().missing_bytes -= size_of(&missing.content);
-        self.state.stage_marks(record.origin());
+        self.core.state.stage_totals().missing -= 1;
+        self.core.state.stage_totals().missing_bytes -= size_of(&missing.content);
+        self.core.state.stage_marks(record.origin());
     }
 
     /// Records that name contents of this top, and wait for them or were declared lost.
@@ -516,7 +517,7 @@ impl<S: MetaStore> Replica<S> {
     fn handle_content_here(&mut self, top: Top) -> Result<(), StepError> {
         let named = self.records_with(top)?;
         if named.is_empty() {
-            self.contents.announced.add(top, self.now);
+            self.contents.announced.add(top, self.core.now);
         }
         for record in named {
             let Some(missing) = self.missing(record)? else {
@@ -524,7 +525,7 @@ impl<S: MetaStore> Replica<S> {
                 continue;
             };
             self.settle_missing(record, &missing);
-            if self.config.role == Role::Home {
+            if self.core.config.role == Role::Home {
                 self.take_back(record)?;
                 self.renew_previous(missing.file, missing.version, &missing.content)?;
                 self.let_go_older(record)?;
@@ -562,10 +563,10 @@ impl<S: MetaStore> Replica<S> {
             self.release(*record)?;
             self.take_lent(*record)?;
             self.contents.sought.remove(record);
-            if self.config.role == Role::Client {
+            if self.core.config.role == Role::Client {
                 self.settle_vanished(*record)?;
             }
-            if self.config.role == Role::Station {
+            if self.core.config.role == Role::Station {
                 let is_awaited = self.tx().get_raw(&record_key(AWAITED, *record))?.is_some();
                 if is_awaited && self.children.peer_of(record.origin()).is_some() {
                     // Its writer is to push it to us, or to say that it need not, before we call anything safe.
@@ -577,7 +578,7 @@ impl<S: MetaStore> Replica<S> {
                 }
                 self.tell_stable(record.origin(), *record);
             }
-            self.contents.stable.insert(*record, self.wall);
+            self.contents.stable.insert(*record, self.core.wall);
             if self.contents.stable.len() > STABLE_MAX {
                 self.contents.stable.pop_first();
             }
@@ -602,7 +603,7 @@ impl<S: MetaStore> Replica<S> {
             }
             match self.missing(record)? {
                 Some(missing) => self.settle_missing(record, &missing),
-                None => self.state.delete_row(record_key(AWAITED, record)),
+                None => self.core.state.delete_row(record_key(AWAITED, record)),
             }
             self.tell_stable(origin, record);
         }

@@ -70,7 +70,7 @@ impl<S: MetaStore> Replica<S> {
         limit: usize,
     ) -> Result<Vec<(Name, Entry)>, StorageError> {
         let from = entries_from(table::VIEW, directory, after);
-        let rows = self.state.store().scan(&from, &entries_until(table::VIEW, directory), limit)?;
+        let rows = self.core.state.store().scan(&from, &entries_until(table::VIEW, directory), limit)?;
         let mut entries = Vec::with_capacity(rows.len());
         for (key, value) in rows {
             if let (Key::Entry(_, name), Image::Entry(entry)) = (parse_image_key(&key)?, unpack_view(&value)?.image) {
@@ -103,7 +103,7 @@ impl<S: MetaStore> Replica<S> {
     /// [`StorageError`] if it cannot be read.
     pub fn images(&self, after: Option<&Key>, limit: usize) -> Result<Vec<(Key, Image)>, StorageError> {
         let (from, until) = range_after(table::VIEW, after);
-        let rows = self.state.store().scan(&from, &until, limit)?;
+        let rows = self.core.state.store().scan(&from, &until, limit)?;
         rows.iter().map(|(key, value)| Ok((parse_image_key(key)?, unpack_view(value)?.image))).collect()
     }
 
@@ -113,7 +113,7 @@ impl<S: MetaStore> Replica<S> {
     /// # Errors
     /// [`StorageError`] if it cannot be read.
     pub fn is_verified(&self, key: &Key) -> Result<bool, StorageError> {
-        if self.config.role != Role::Client {
+        if self.core.config.role != Role::Client {
             return Ok(true);
         }
         if !self.is_trusted() {
@@ -123,7 +123,7 @@ impl<S: MetaStore> Replica<S> {
             Key::Inode(file) => self.trusted_inode(*file)?.is_some(),
             Key::Entry(parent, name) => self.trusted_entry(*parent, name)?.is_some(),
             Key::Conflict(_) => true,
-            Key::Origin(origin) => *origin == self.config.origin,
+            Key::Origin(origin) => *origin == self.core.config.origin,
         })
     }
 
@@ -138,24 +138,24 @@ impl<S: MetaStore> Replica<S> {
         let positive = |value: i64| u64::try_from(value).unwrap_or(0);
         let safe = self.own_through(Level::Safe);
         Progress {
-            role: self.config.role,
+            role: self.core.config.role,
             connected: self.is_trusted(),
             parent_up: self.uplink.is_up(),
-            last_record: RecordId::new(self.config.origin, self.state.sequence()).ok(),
+            last_record: RecordId::new(self.core.config.origin, self.core.state.sequence()).ok(),
             durable_through: self.own_durable(),
             safe_through: safe,
             visible_through: self.own_through(Level::Visible),
             stable_through: self.own_through(Level::Stable),
-            records_waiting: self.state.log().tentative_len(),
+            records_waiting: self.core.state.log().tentative_len(),
             records_in_flight: self.records_in_flight(),
-            bytes_at_risk: positive(self.state.totals().owed_bytes),
-            versions_at_risk: positive(self.state.totals().owed),
-            bytes_lent: positive(self.state.totals().lent_bytes),
-            versions_lent: positive(self.state.totals().lent),
-            versions_missing: positive(self.state.totals().missing),
-            commit: self.state.change().0,
-            conflicts_open: positive(self.state.totals().conflicts),
-            versions_lost: positive(self.state.totals().lost) + positive(self.state.totals().vanished),
+            bytes_at_risk: positive(self.core.state.totals().owed_bytes),
+            versions_at_risk: positive(self.core.state.totals().owed),
+            bytes_lent: positive(self.core.state.totals().lent_bytes),
+            versions_lent: positive(self.core.state.totals().lent),
+            versions_missing: positive(self.core.state.totals().missing),
+            commit: self.core.state.change().0,
+            conflicts_open: positive(self.core.state.totals().conflicts),
+            versions_lost: positive(self.core.state.totals().lost) + positive(self.core.state.totals().vanished),
             requests_waiting: self.requests.len() as u64,
             children: self.children.peers().len() as u64,
         }
@@ -167,9 +167,10 @@ impl<S: MetaStore> Replica<S> {
     /// [`StorageError`] if they cannot be read.
     pub fn queue(&self, after: LogPosition, limit: usize) -> Result<Vec<(LogPosition, QueueItem)>, StorageError> {
         let (mut items, empty) = (Vec::new(), Content::EMPTY);
-        let updates = self.state.log().from(after.next()).filter(|(_, item)| self.state.log().is_on_its_way(item));
+        let updates =
+            self.core.state.log().from(after.next()).filter(|(_, item)| self.core.state.log().is_on_its_way(item));
         for (position, item) in updates.take(limit) {
-            let Some(bytes) = self.state.store().get(&log_key(position))? else { continue };
+            let Some(bytes) = self.core.state.store().get(&log_key(position))? else { continue };
             let entry: LogEntry = unpack(&bytes)?;
             let file = file_of(&entry.record.op, item.id);
             let path = file.map(|file| self.path_of(file)).transpose()?.flatten();
@@ -187,16 +188,16 @@ impl<S: MetaStore> Replica<S> {
     /// # Errors
     /// [`StorageError`] if they cannot be read.
     pub fn contents_waiting(&self, after: Option<RecordId>, limit: usize) -> Result<Vec<ContentWaiting>, StorageError> {
-        let of = if self.config.role == Role::Client { table::LENT } else { table::OWED };
+        let of = if self.core.config.role == Role::Client { table::LENT } else { table::OWED };
         let mut from = after.map_or_else(|| vec![of], |after| record_key(of, after));
         if after.is_some() {
             from.push(0);
         }
         let mut waiting = Vec::new();
-        for (key, value) in self.state.store().scan(&from, &[of + 1], limit)? {
+        for (key, value) in self.core.state.store().scan(&from, &[of + 1], limit)? {
             let version = parse_record_key(&key)?;
             let (file, content) = waiting_row(of, &value)?;
-            let is_queued = self.state.log().position_of(version).is_some();
+            let is_queued = self.core.state.log().position_of(version).is_some();
             let facts = self.record_facts(version, Some(&content))?;
             let since = self.waits_since(file, version, facts)?;
             let path = self.path_of(file)?;
@@ -218,7 +219,7 @@ impl<S: MetaStore> Replica<S> {
             from.push(0);
         }
         let mut lacking = Vec::new();
-        for (key, value) in self.state.store().scan(&from, &[of + 1], limit)? {
+        for (key, value) in self.core.state.store().scan(&from, &[of + 1], limit)? {
             let (version, missing) = (parse_record_key(&key)?, unpack::<Missing>(&value)?);
             let is_there = |child: OriginId| self.children.peer_of(child).is_some();
             let mut holders: Vec<_> = missing.everybody().map(|child| (child, is_there(child))).collect();
@@ -260,7 +261,7 @@ impl<S: MetaStore> Replica<S> {
             from.push(0);
         }
         let mut open = Vec::new();
-        for (key, value) in self.state.store().scan(&from, &until, limit)? {
+        for (key, value) in self.core.state.store().scan(&from, &until, limit)? {
             if let (Key::Conflict(id), Image::Conflict(conflict)) = (parse_image_key(&key)?, unpack_view(&value)?.image)
             {
                 open.push(OpenConflict { id, conflict: *conflict });
@@ -334,7 +335,7 @@ impl<S: MetaStore> Replica<S> {
             self.each(&[PREVIOUS], &[PREVIOUS + 1], |_, value| {
                 let previous: Previous = unpack(value)?;
                 // A station notes which those were, and owes those that only it has.
-                if self.config.role != Role::Home {
+                if self.core.config.role != Role::Home {
                     return Ok(());
                 }
                 contents.push(ContentInUse {
@@ -351,7 +352,7 @@ impl<S: MetaStore> Replica<S> {
             from = image_key(table::VIEW, &Key::Inode(after));
             from.push(0);
         }
-        let rows = self.state.store().scan(&from, &until, limit)?;
+        let rows = self.core.state.store().scan(&from, &until, limit)?;
         let full = rows.len() == limit;
         let mut next = None;
         for (key, value) in rows {
@@ -373,12 +374,12 @@ impl<S: MetaStore> Replica<S> {
     /// Whether nothing is on its way: every record confirmed by the parent, nothing gated, nothing to push that
     /// somebody wants, no request waiting.
     pub fn is_settled(&self) -> bool {
-        let calm = self.requests.len() == 0 && self.outputs.is_empty() && self.children_calm();
-        match self.config.role {
+        let calm = self.requests.len() == 0 && self.core.outputs.is_empty() && self.children_calm();
+        match self.core.config.role {
             Role::Home => calm,
             Role::Station | Role::Client => {
-                let own = self.own_through(Level::Visible) >= self.state.sequence();
-                calm && self.is_trusted() && own && self.state.log().tentative_len() == 0 && self.pushes_done()
+                let own = self.own_through(Level::Visible) >= self.core.state.sequence();
+                calm && self.is_trusted() && own && self.core.state.log().tentative_len() == 0 && self.pushes_done()
             }
         }
     }
@@ -386,7 +387,7 @@ impl<S: MetaStore> Replica<S> {
     /// As `confirmed_applied`, of the committed state.
     pub(crate) fn confirmed_applied_committed(&self, origin: OriginId) -> Result<u64, StorageError> {
         let key = Key::Origin(origin);
-        let image = match self.state.store().get(&image_key(table::SHADOW, &key))? {
+        let image = match self.core.state.store().get(&image_key(table::SHADOW, &key))? {
             Some(bytes) => unpack::<crate::state::log::Shadow>(&bytes)?.image,
             None => self.image(&key)?,
         };

@@ -10,7 +10,10 @@
 //! **tentative** records, and for keys that those touched it is kept in a **shadow** row.
 
 mod committing;
+mod core;
 mod opening;
+
+pub(crate) use self::core::Core;
 
 use crate::api::{Config, Input, Output, PeerId, Role};
 use crate::children::Children;
@@ -20,11 +23,10 @@ use crate::locks::Locks;
 use crate::members::Members;
 use crate::requests::Requests;
 use crate::requests::watches::Watches;
-use crate::state::State;
 use crate::state::overlay::Tx;
 use crate::state::tables::{image_key, table, unpack};
 use crate::upstream::Uplink;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use wayfs_tree::View;
 use wayfs_types::{FileId, Image, Key, MetaStore, Name, OriginId, StorageError, Ticket, Time, WallTime};
@@ -78,12 +80,7 @@ impl From<StorageError> for StepError {
 
 /// One replica of one volume. See the crate's documentation for what drives it.
 pub struct Replica<S> {
-    pub(crate) config: Config,
-    pub(crate) state: State<S>,
-    pub(crate) now: Time,
-    pub(crate) wall: WallTime,
-    pub(crate) opened: Time,
-    pub(crate) outputs: VecDeque<Output>,
+    pub(crate) core: Core<S>,
     pub(crate) failed: bool,
     pub(crate) peers: BTreeMap<PeerId, PeerRole>,
     pub(crate) children: Children,
@@ -94,8 +91,6 @@ pub struct Replica<S> {
     pub(crate) locks: Locks,
     pub(crate) members: Members,
     pub(crate) histories: Histories,
-    /// Work is left over that did not fit into this input's share.
-    pub(crate) more_work: bool,
 }
 
 /// Who is at the other end of a session.
@@ -115,7 +110,7 @@ impl<S: MetaStore> Replica<S> {
     ) -> Result<(), StorageError> {
         let mut from = from.to_vec();
         loop {
-            let pairs = self.state.store().scan(&from, until, PAGE)?;
+            let pairs = self.core.state.store().scan(&from, until, PAGE)?;
             for (key, value) in &pairs {
                 visit(key, value)?;
             }
@@ -131,32 +126,32 @@ impl<S: MetaStore> Replica<S> {
 
     /// The settings it was opened with.
     pub fn config(&self) -> &Config {
-        &self.config
+        &self.core.config
     }
 
     /// The store, for drivers that own its syncing half.
     pub fn store(&self) -> &S {
-        self.state.store()
+        self.core.state.store()
     }
 
     /// The last ticket that the driver said is durable.
     pub fn stored(&self) -> Ticket {
-        self.state.stored()
+        self.core.state.stored()
     }
 
     /// The store, for a driver that keeps it in the replica and syncs it there (the simulator).
     pub fn store_mut(&mut self) -> &mut S {
-        self.state.store_mut()
+        self.core.state.store_mut()
     }
 
     /// Gives the store back: what is not durable is for the store to keep or lose.
     pub fn into_store(self) -> S {
-        self.state.into_store()
+        self.core.state.into_store()
     }
 
     /// How often tentative records had to be replayed since the replica was opened: for metrics.
     pub fn replays(&self) -> u64 {
-        self.state.replays()
+        self.core.state.replays()
     }
 
     /// How often something was answered that the parent did not vouch for, or what it had vouched for before was given
@@ -173,9 +168,9 @@ impl<S: MetaStore> Replica<S> {
         if self.failed {
             return;
         }
-        self.now = self.now.max(now);
-        self.wall = wall;
-        self.more_work = false;
+        self.core.now = self.core.now.max(now);
+        self.core.wall = wall;
+        self.core.more_work = false;
         // First: what is asked is answered as things are at this time.
         self.check_vouched();
         let outcome = self.dispatch(input).and_then(|()| Ok(self.commit()?));
@@ -202,7 +197,7 @@ impl<S: MetaStore> Replica<S> {
             }
             Input::LookedHere { here, not_here } => self.handle_looked_here(&here, &not_here)?,
             Input::Pushed { versions } => self.handle_pushed(&versions)?,
-            Input::Sent { version, bytes } if self.config.role == Role::Station => {
+            Input::Sent { version, bytes } if self.core.config.role == Role::Station => {
                 self.children.tell(version.origin(), Down::Sent { version, bytes });
             }
             Input::Sent { .. } => {}
@@ -229,8 +224,8 @@ impl<S: MetaStore> Replica<S> {
         self.end_children();
         self.retry_requests();
         self.pump_rights();
-        if self.config.role == Role::Home && self.look_at_wants()? {
-            self.more_work |= self.contents.has_wants();
+        if self.core.config.role == Role::Home && self.look_at_wants()? {
+            self.core.more_work |= self.contents.has_wants();
         }
         self.pump_children()?;
         self.pump_parent()?;
@@ -261,10 +256,10 @@ impl<S: MetaStore> Replica<S> {
 
     /// Forgets the uncommitted part of an input.
     pub(crate) fn abandon(&mut self) {
-        self.state.abandon();
+        self.core.state.abandon();
         self.contents.abandon();
         self.requests.forget_answers();
-        if let Err(error) = self.watches.abandon(self.state.store()) {
+        if let Err(error) = self.watches.abandon(self.core.state.store()) {
             self.stop(&error);
         }
     }
@@ -279,19 +274,19 @@ impl<S: MetaStore> Replica<S> {
             return;
         }
         tracing::error!(%error, "replica stopped: its store failed");
-        self.outputs.push_back(Output::Failed { reason: error.to_string() });
+        self.core.outputs.push_back(Output::Failed { reason: error.to_string() });
     }
 
     /// Ends a session of our own accord.
     pub(crate) fn disconnect(&mut self, peer: PeerId, reason: String) {
         tracing::warn!(peer = peer.0, reason, "session ended by us");
         self.forget_peer(peer);
-        self.outputs.push_back(Output::Disconnect { peer, reason });
+        self.core.outputs.push_back(Output::Disconnect { peer, reason });
     }
 
     /// The store seen through what this input changed so far.
     pub(crate) fn tx(&mut self) -> Tx<'_, S> {
-        self.state.tx(self.config.role != Role::Client)
+        self.core.state.tx(self.core.config.role != Role::Client)
     }
 
     pub(crate) fn put_image(&mut self, key: Key, image: Option<Image>) -> Result<(), StorageError> {
@@ -300,7 +295,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// The next effect; call until `None`.
     pub fn poll_output(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
+        self.core.outputs.pop_front()
     }
 
     /// A file's inode in the view; of a removed or merged file its marker.

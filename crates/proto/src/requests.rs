@@ -299,10 +299,10 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn answer_request(&mut self, id: RequestId, outcome: Outcome) {
-        if self.config.role == Role::Client {
+        if self.core.config.role == Role::Client {
             self.end_claims(id);
         }
-        self.outputs.push_back(Output::Answer { id, outcome });
+        self.core.outputs.push_back(Output::Answer { id, outcome });
     }
 
     /// Tries a request; answers it or parks it.
@@ -325,7 +325,7 @@ impl<S: MetaStore> Replica<S> {
         };
         match attempt {
             Attempt::Done(outcome) => self.answer_request(id, outcome),
-            Attempt::Park(on) if self.requests.len() >= self.config.requests_waiting_max => {
+            Attempt::Park(on) if self.requests.len() >= self.core.config.requests_waiting_max => {
                 if on == On::Lock {
                     self.locks_give_up(id);
                 }
@@ -334,8 +334,8 @@ impl<S: MetaStore> Replica<S> {
             Attempt::Park(on) => {
                 waiting.on = on;
                 waiting.patience = match on {
-                    On::Session => self.now + FIRST_SESSION_MAX,
-                    On::FirstSession => self.opened + FIRST_SESSION_MAX,
+                    On::Session => self.core.now + FIRST_SESSION_MAX,
+                    On::FirstSession => self.core.opened + FIRST_SESSION_MAX,
                     On::Ask(_) | On::Level | On::Lock | On::LockEnd | On::Claim => waiting.deadline,
                 };
                 self.requests.park(id, waiting);
@@ -364,14 +364,14 @@ impl<S: MetaStore> Replica<S> {
 
     fn check_deadlines(&mut self) {
         while let Some((time, id)) = self.requests.deadlines.first().copied() {
-            if time > self.now {
+            if time > self.core.now {
                 return;
             }
             let Some(mut waiting) = self.requests.take(id) else {
                 self.requests.deadlines.remove(&(time, id));
                 continue;
             };
-            let over = self.now >= waiting.deadline;
+            let over = self.core.now >= waiting.deadline;
             let may_serve = matches!(waiting.on, On::Ask(_) | On::Session | On::FirstSession) && !waiting.offline;
             if may_serve {
                 // What is cached is better than an error; what is not fails below.
@@ -388,7 +388,7 @@ impl<S: MetaStore> Replica<S> {
             }
             let error = if over && self.uplink.is_up() { FsError::TimedOut } else { FsError::Unreachable };
             let error =
-                if self.config.role == Role::Home || waiting.on == On::Lock { FsError::TimedOut } else { error };
+                if self.core.config.role == Role::Home || waiting.on == On::Lock { FsError::TimedOut } else { error };
             self.answer_request(id, Err(error));
         }
     }

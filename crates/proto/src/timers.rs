@@ -10,11 +10,11 @@ impl<S: MetaStore> Replica<S> {
         if self.failed {
             return None;
         }
-        if self.more_work {
-            return Some(self.now);
+        if self.core.more_work {
+            return Some(self.core.now);
         }
         [
-            self.state.timeout(),
+            self.core.state.timeout(),
             self.requests.next_deadline(),
             self.upstream_timeout(),
             self.vouched_timeout(),
@@ -35,12 +35,12 @@ impl<S: MetaStore> Replica<S> {
         self.return_unused_locks();
         self.forget_unheard();
         self.wake_waiting();
-        self.contents.forget_old_announcements(self.now, self.config.announced_grace);
+        self.contents.forget_old_announcements(self.core.now, self.core.config.announced_grace);
         self.release_superseded()?;
         self.replace_holders()?;
         self.look_for_gone()?;
         self.recount_own()?;
-        self.state.check_timers(self.now);
+        self.core.state.check_timers(self.core.now);
         Ok(())
     }
 

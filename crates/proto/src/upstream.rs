@@ -303,28 +303,28 @@ fn origins_in(cut: &[KeyImage]) -> BTreeSet<OriginId> {
 
 impl<S: MetaStore> Replica<S> {
     pub(crate) fn handle_parent_up(&mut self, peer: PeerId) -> Result<(), StepError> {
-        if self.config.role == Role::Home {
-            self.outputs.push_back(Output::Disconnect { peer, reason: "a home has no parent".to_owned() });
+        if self.core.config.role == Role::Home {
+            self.core.outputs.push_back(Output::Disconnect { peer, reason: "a home has no parent".to_owned() });
             return Ok(());
         }
         if let Some(old) = self.uplink.session.as_ref().map(|up| up.peer) {
             self.forget_peer(old);
             let reason = "another session with the parent began".to_owned();
-            self.outputs.push_back(Output::Disconnect { peer: old, reason });
+            self.core.outputs.push_back(Output::Disconnect { peer: old, reason });
         }
-        let own = self.config.origin;
+        let own = self.core.config.origin;
         let safe = self.marks(own)?.safe;
-        let lease = self.config.lease;
+        let lease = self.core.config.lease;
         self.uplink.session = Some(Upstream {
             peer,
             state: UplinkState::Greeting,
-            since: self.state.change().next(),
-            began: self.now,
-            heard: self.now,
-            lease_until: self.now + lease,
+            since: self.core.state.change().next(),
+            began: self.core.now,
+            heard: self.core.now,
+            lease_until: self.core.now + lease,
             pings: VecDeque::new(),
             ping_number: 0,
-            next_ping: self.now + lease / 4,
+            next_ping: self.core.now + lease / 4,
             stamp: None,
             applied: BTreeMap::new(),
             position: LogPosition::START,
@@ -332,7 +332,7 @@ impl<S: MetaStore> Replica<S> {
             in_flight_len: 0,
             in_flight_bytes: 0,
             records_at: None,
-            gathering: self.state.log().newest().map(|newest| Gathering::of_old(newest, self.now)),
+            gathering: self.core.state.log().newest().map(|newest| Gathering::of_old(newest, self.core.now)),
             resumed: false,
             anew: false,
             partial: Vec::new(),
@@ -356,13 +356,14 @@ impl<S: MetaStore> Replica<S> {
         self.peers.insert(peer, PeerRole::Parent);
         self.locks.begin_session();
         self.contents.begin_session(safe);
-        let origins = match self.config.role {
+        let origins = match self.core.config.role {
             // What the home has of its former origins tells what a home that was put back lost of them.
             Role::Client => self.former_origins(FORMER_NAMED_MAX)?.into_iter().chain([own]).collect(),
-            Role::Home | Role::Station => self.state.log().origins().chain([own]).collect(),
+            Role::Home | Role::Station => self.core.state.log().origins().chain([own]).collect(),
         };
-        let life = self.config.life;
-        let hello = Up::Hello { volume: self.config.volume, resume: self.state.resume(), origins, safe, life };
+        let life = self.core.config.life;
+        let hello =
+            Up::Hello { volume: self.core.config.volume, resume: self.core.state.resume(), origins, safe, life };
         self.tell_parent(hello);
         self.requests.wake_parked();
         Ok(())
@@ -372,7 +373,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn tell_parent(&mut self, up: Up) {
         if let Some(upstream) = &self.uplink.session {
             let bytes = wayfs_wire::encode(&Message::Up(up));
-            self.outputs.push_back(Output::Send { peer: upstream.peer, bytes });
+            self.core.outputs.push_back(Output::Send { peer: upstream.peer, bytes });
         }
     }
 
@@ -394,27 +395,31 @@ impl<S: MetaStore> Replica<S> {
 
     /// Whether the cache may be trusted: a live session, and its lease.
     pub fn is_trusted(&self) -> bool {
-        self.config.role == Role::Home
-            || self.uplink.session.as_ref().is_some_and(|up| up.state == UplinkState::Live && self.now < up.lease_until)
+        self.core.config.role == Role::Home
+            || self
+                .uplink
+                .session
+                .as_ref()
+                .is_some_and(|up| up.state == UplinkState::Live && self.core.now < up.lease_until)
     }
 
     /// When the home was heard last: from the home itself, or by the word of our parent, which is as old as its last
     /// answer to a ping (a quarter of a lease). `None`: not since this replica was opened.
     pub fn home_heard(&self) -> Option<Time> {
-        if self.config.role == Role::Home { Some(self.now) } else { self.uplink.home_heard }
+        if self.core.config.role == Role::Home { Some(self.core.now) } else { self.uplink.home_heard }
     }
 
     /// Whether the home was heard of within a lease, and a while for two hops' pings. `None`: not since this replica was
     /// opened.
     pub fn is_home_reachable(&self, now: Time) -> Option<bool> {
-        let within = self.config.lease + self.config.lease / 2;
+        let within = self.core.config.lease + self.core.config.lease / 2;
         self.home_heard().map(|heard| now < heard + within)
     }
 
     /// The parent says how long ago it heard the home.
     fn note_home(&mut self, ms: Option<u64>) {
         let Some(ms) = ms else { return };
-        let heard = Time::from_micros(self.now.as_micros().saturating_sub(ms.saturating_mul(1000)));
+        let heard = Time::from_micros(self.core.now.as_micros().saturating_sub(ms.saturating_mul(1000)));
         self.uplink.home_heard = Some(self.uplink.home_heard.map_or(heard, |known| known.max(heard)));
     }
 
@@ -426,11 +431,14 @@ impl<S: MetaStore> Replica<S> {
     /// Whether a parent is there that will soon be able to answer. One that does not catch up within a lease is
     /// itself cut off, and whoever asks for something new is better told so at once.
     pub(crate) fn is_catching_up(&self) -> bool {
-        self.is_beginning(self.config.lease)
+        self.is_beginning(self.core.config.lease)
     }
 
     fn is_beginning(&self, within: Duration) -> bool {
-        self.uplink.session.as_ref().is_some_and(|up| up.state != UplinkState::Live && self.now < up.began + within)
+        self.uplink
+            .session
+            .as_ref()
+            .is_some_and(|up| up.state != UplinkState::Live && self.core.now < up.began + within)
     }
 
     pub(crate) fn set_standing(&mut self, state: UplinkState) {
@@ -447,15 +455,15 @@ impl<S: MetaStore> Replica<S> {
 
     /// Says what we watch and asks for images.
     pub(crate) fn start_stream(&mut self) -> Result<(), StorageError> {
-        if self.config.role == Role::Client {
+        if self.core.config.role == Role::Client {
             self.begin_rights();
             let watches = Watches::in_force(&self.watches);
             for part in watches.chunks(IDS_PER_MESSAGE) {
                 self.tell_parent(Up::Watch { files: part.to_vec() });
             }
-            let own = self.config.origin;
+            let own = self.core.config.origin;
             let mut keys = Vec::new();
-            for position in self.state.log().tentative_through(own, self.parent_has(own)) {
+            for position in self.core.state.log().tentative_through(own, self.parent_has(own)) {
                 keys.extend(self.log_entry(position)?.touched.into_iter().map(|(key, _)| key));
             }
             keys.sort_unstable();
@@ -474,20 +482,21 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn stage_to_parent(&mut self, up: Up) {
         if let Some(upstream) = &self.uplink.session {
             let bytes = wayfs_wire::encode(&Message::Up(up));
-            self.state.stage_output(Output::Send { peer: upstream.peer, bytes });
+            self.core.state.stage_output(Output::Send { peer: upstream.peer, bytes });
         }
     }
 
     /// A client drops records that the home has ordered and the present parent's state holds, once their contents are
     /// safe, too, and they are durable here: until then they are what is not safe, and are shown as such.
     pub(crate) fn trim_log(&mut self) -> Result<(), StorageError> {
-        if self.config.role != Role::Client {
+        if self.core.config.role != Role::Client {
             return Ok(());
         }
-        let Some(first) = self.state.log().from(LogPosition::START).next().map(|(_, item)| item.id.sequence()) else {
+        let Some(first) = self.core.state.log().from(LogPosition::START).next().map(|(_, item)| item.id.sequence())
+        else {
             return Ok(());
         };
-        let own = self.config.origin;
+        let own = self.core.config.origin;
         let marks = self.marks(own)?;
         let told = marks.visible.min(marks.safe).min(self.own_durable());
         if told < first {
@@ -495,6 +504,7 @@ impl<S: MetaStore> Replica<S> {
         }
         let through = told.min(self.confirmed_applied(own)?);
         let done: Vec<LogPosition> = self
+            .core
             .state
             .log()
             .from(LogPosition::START)
@@ -503,15 +513,15 @@ impl<S: MetaStore> Replica<S> {
             .collect();
         for position in done {
             self.note_built_upon(position)?;
-            self.state.delete_row(log_key(position));
-            self.state.stage_forgotten(position);
+            self.core.state.delete_row(log_key(position));
+            self.core.state.stage_forgotten(position);
         }
         Ok(())
     }
 
     /// The parent sends or takes contents.
     pub(crate) fn note_moved(&mut self, peer: PeerId) {
-        let now = self.now;
+        let now = self.core.now;
         if let Some(upstream) = self.uplink.session.as_mut().filter(|upstream| upstream.peer == peer) {
             upstream.heard = now;
         }
@@ -519,8 +529,8 @@ impl<S: MetaStore> Replica<S> {
 
     /// Pings, and gives up a parent that has been silent for a lease.
     pub(crate) fn check_upstream(&mut self) -> Result<(), StorageError> {
-        let lease = self.config.lease;
-        let now = self.now;
+        let lease = self.core.config.lease;
+        let now = self.core.now;
         let Some(upstream) = self.uplink.session.as_mut() else { return Ok(()) };
         if now >= upstream.heard + lease {
             let peer = upstream.peer;
@@ -538,7 +548,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn ping(&mut self) {
-        let (now, lease) = (self.now, self.config.lease);
+        let (now, lease) = (self.core.now, self.core.config.lease);
         let Some(upstream) = self.uplink.session.as_mut() else { return };
         upstream.next_ping = now + lease / 4;
         upstream.ping_number += 1;
@@ -552,10 +562,10 @@ impl<S: MetaStore> Replica<S> {
 
     pub(crate) fn upstream_timeout(&self) -> Option<Time> {
         let upstream = self.uplink.session.as_ref()?;
-        let mut next = upstream.next_ping.min(upstream.heard + self.config.lease);
-        if self.config.role == Role::Station {
+        let mut next = upstream.next_ping.min(upstream.heard + self.core.config.lease);
+        if self.core.config.role == Role::Station {
             // A time that has come waits for something else: for our disk, or for room on the line.
-            let gathered = self.gathered_at(upstream).filter(|at| *at > self.now);
+            let gathered = self.gathered_at(upstream).filter(|at| *at > self.core.now);
             next = gathered.map_or(next, |at| next.min(at));
         }
         Some(next)

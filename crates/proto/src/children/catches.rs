@@ -25,8 +25,8 @@ pub(crate) enum Catch {
 impl<S: MetaStore> Replica<S> {
     /// A child wants to catch up. Answers whether it asks too much.
     pub(crate) fn handle_catch(&mut self, child: OriginId, ask: AskId) -> bool {
-        let waits = match self.config.role {
-            Role::Home => Some(Catch::Told(self.state.change())),
+        let waits = match self.core.config.role {
+            Role::Home => Some(Catch::Told(self.core.state.change())),
             Role::Station if self.is_trusted() => self.ask_catch().map(Catch::Home),
             Role::Station | Role::Client => None,
         };
@@ -41,7 +41,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// The parent answered a question of ours: whoever waits for that is answered when it was told all that is here by now.
     pub(crate) fn note_caught(&mut self, ask: AskId, reached: bool) {
-        let change = self.state.change();
+        let change = self.core.state.change();
         let mut refused = Vec::new();
         for (origin, child) in &mut self.children.by_origin {
             for (theirs, waits) in &mut child.catches {

@@ -131,7 +131,7 @@ impl<S: MetaStore> Replica<S> {
         }
         for record in taken {
             let queue = self.children.blocked.entry(record.origin()).or_default();
-            queue.push_back((record.sequence(), self.state.change()));
+            queue.push_back((record.sequence(), self.core.state.change()));
         }
     }
 }

@@ -15,7 +15,7 @@ impl<S: MetaStore> Replica<S> {
         match (whom, message) {
             (PeerRole::Child(origin), Message::Up(up)) => {
                 if let Some(child) = self.children.by_origin.get_mut(&origin) {
-                    child.heard = self.now;
+                    child.heard = self.core.now;
                     self.children.busy.insert(origin);
                 }
                 let up = self.confined(peer, origin, up)?;
@@ -36,7 +36,7 @@ impl<S: MetaStore> Replica<S> {
         }
         match up {
             Up::Hello { .. } if child.state != ChildState::Greeting => protocol_violation("said hello twice"),
-            Up::Hello { volume, .. } if volume != self.config.volume => protocol_violation("is of another volume"),
+            Up::Hello { volume, .. } if volume != self.core.config.volume => protocol_violation("is of another volume"),
             Up::Hello { resume, origins, safe, life, .. } => {
                 self.handle_hello(peer, origin, (resume, origins), (safe, life))
             }
@@ -74,7 +74,7 @@ impl<S: MetaStore> Replica<S> {
             }
             Up::Ask { .. } if child.asks.len() >= ASKS_MAX => protocol_violation("asks too much at once"),
             Up::Ask { ask, question, seen } => {
-                child.asks.push_back(ParkedAsk { ask, question, seen, since: self.now });
+                child.asks.push_back(ParkedAsk { ask, question, seen, since: self.core.now });
                 Ok(())
             }
             // A client's word would make the records of others safe.
@@ -128,7 +128,7 @@ impl<S: MetaStore> Replica<S> {
             self.ask_for_lost_of(origin)?;
         }
         let forgot = is_station && self.children.lives.get(&origin).is_some_and(|lives| lives.is_new(life));
-        self.locks.note_back(origin, life, forgot, self.config.lease);
+        self.locks.note_back(origin, life, forgot, self.core.config.lease);
         let is_outlived = self.is_outlived(origin, life);
         if let Some(child) = self.children.by_origin.get_mut(&origin) {
             child.is_outlived = is_outlived;
@@ -172,7 +172,7 @@ impl<S: MetaStore> Replica<S> {
 
     fn forward_want(&mut self, origin: OriginId, through: u64) -> Result<(), StorageError> {
         self.handle_want(origin, through)?;
-        if self.config.role == Role::Station {
+        if self.core.config.role == Role::Station {
             self.tell_parent(Up::Want { origin, through });
         }
         Ok(())
@@ -186,16 +186,16 @@ impl<S: MetaStore> Replica<S> {
             && child.pending.is_empty()
             && child.unreceived.is_empty()
             && child.outbox.is_empty()
-            && self.state.stored() >= self.state.ticket();
-        let through = told.then_some(self.state.change());
+            && self.core.state.stored() >= self.core.state.ticket();
+        let through = told.then_some(self.core.state.change());
         let home_ms =
-            self.home_heard().map(|heard| u64::try_from(self.now.since(heard).as_millis()).unwrap_or(u64::MAX));
+            self.home_heard().map(|heard| u64::try_from(self.core.now.since(heard).as_millis()).unwrap_or(u64::MAX));
         let pong = Down::Pong { number, through, home_ms };
         if in_turn {
             return self.children.tell(origin, pong);
         }
         let bytes = wayfs_wire::encode(&Message::Down(pong));
-        self.outputs.push_back(crate::api::Output::Send { peer, bytes });
+        self.core.outputs.push_back(crate::api::Output::Send { peer, bytes });
     }
 
     fn handle_received(&mut self, peer: PeerId, origin: OriginId, serial: FrameSerial) -> Result<(), StepError> {
@@ -205,7 +205,7 @@ impl<S: MetaStore> Replica<S> {
         }
         while child.unreceived.front().is_some_and(|(sent, _)| *sent <= serial) {
             child.unreceived.pop_front();
-            child.unreceived_since = self.now;
+            child.unreceived_since = self.core.now;
         }
         if child.unreceived.is_empty() {
             child.cursor = child.next;

@@ -54,11 +54,11 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn lies_within(&self, file: FileId, top: FileId) -> Result<bool, StorageError> {
-        Ok(lies(&Committed(self.state.store()), file, top)? == Lies::Within)
+        Ok(lies(&Committed(self.core.state.store()), file, top)? == Lies::Within)
     }
 
     fn way_to(&self, top: FileId) -> Result<Way, StorageError> {
-        let (view, mut at, mut way) = (Committed(self.state.store()), top, Vec::new());
+        let (view, mut at, mut way) = (Committed(self.core.state.store()), top, Vec::new());
         while way.len() < wayfs_tree::PART_DEPTH_MAX {
             let inode = wayfs_tree::inode(&view, at)?.filter(|inode| !inode.is_removed());
             let Some(place) = inode.and_then(|inode| inode.places.first().cloned()) else { break };
@@ -123,7 +123,7 @@ impl<S: MetaStore> Replica<S> {
                 continue;
             }
             for key in [Key::Entry(directory, place.name.clone()), Key::Inode(*file)] {
-                let image = Committed(self.state.store()).image(&key)?;
+                let image = Committed(self.core.state.store()).image(&key)?;
                 images.push(KeyImage { key, image });
             }
         }

@@ -21,11 +21,11 @@ impl<S: MetaStore> Replica<S> {
             if !is_station && origin != child {
                 return Err(StepError::Peer(peer, format!("sent record {} of a foreign origin", record.id)));
             }
-            if origin == self.config.origin || origin == OriginId::GENESIS {
+            if origin == self.core.config.origin || origin == OriginId::GENESIS {
                 return Err(StepError::Peer(peer, format!("sent record {} in our own name", record.id)));
             }
             self.add_subject(child, origin);
-            self.state.stage_echo(origin);
+            self.core.state.stage_echo(origin);
             let id = record.id;
             let span = spans.iter().find(|span| span.origin == origin && span.through == id.sequence());
             let seal = seals.get(&id).copied();
@@ -60,7 +60,7 @@ impl<S: MetaStore> Replica<S> {
             self.check_history(peer, child, &record, span.map(|span| span.chain))?;
         }
         if record.id.sequence() <= image.applied {
-            if let Some(position) = self.state.log().position_of(record.id)
+            if let Some(position) = self.core.state.log().position_of(record.id)
                 && self.log_entry(position)?.record != record
             {
                 return Err(StepError::Peer(peer, format!("sent two records with the number {}", record.id)));
@@ -91,14 +91,14 @@ impl<S: MetaStore> Replica<S> {
             if crate::contents::content_of(&record).is_some() {
                 self.note_sharing(child, file, record.id);
             }
-            self.state.stage_output(crate::api::Output::Applied { file, record: record.id, content });
+            self.core.state.stage_output(crate::api::Output::Applied { file, record: record.id, content });
         }
-        self.state.stage_marks(origin);
+        self.core.state.stage_marks(origin);
         if let Some(row) = self.children.by_origin.get_mut(&child) {
             row.note_brought(&record);
         }
         if !is_station {
-            self.state.stage_taken(record.id);
+            self.core.state.stage_taken(record.id);
         }
         Ok(())
     }

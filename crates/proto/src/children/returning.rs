@@ -65,7 +65,7 @@ impl Returning {
 impl<S: MetaStore> Replica<S> {
     /// A child opens another session: what it had in the last one it may not have said to the end.
     pub(crate) fn note_former_session(&mut self, child: OriginId) {
-        let heard = self.children.by_origin.get(&child).map_or(self.now, |row| row.heard);
+        let heard = self.children.by_origin.get(&child).map_or(self.core.now, |row| row.heard);
         let alone = self.children.rights.take(child);
         self.children.returning.note(child, alone.into_iter(), heard);
     }
@@ -78,7 +78,7 @@ impl<S: MetaStore> Replica<S> {
             return self.locks_child_started(child);
         }
         let serial = self.children.rights.next_recall();
-        let now = self.now;
+        let now = self.core.now;
         let former = self.children.returning.by_child.entry(child);
         let former = former.or_insert_with(|| Former { alone: BTreeSet::new(), since: now, asked: None });
         (former.since, former.asked) = (now, Some(serial));
@@ -95,8 +95,8 @@ impl<S: MetaStore> Replica<S> {
 
     /// Waits no more for who did not come back within a lease, or did not answer for one.
     pub(crate) fn end_late_returns(&mut self) {
-        let lease = self.config.lease;
-        let late = |former: &Former| self.now >= former.since + lease;
+        let lease = self.core.config.lease;
+        let late = |former: &Former| self.core.now >= former.since + lease;
         let over: Vec<(OriginId, Option<RecallId>)> = self
             .children
             .returning

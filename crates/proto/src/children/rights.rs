@@ -165,7 +165,7 @@ impl<S: MetaStore> Replica<S> {
             return false;
         }
         let serial = self.children.rights.next_recall();
-        self.children.rights.calls.insert((child, serial), Call { files: files.clone(), since: self.now });
+        self.children.rights.calls.insert((child, serial), Call { files: files.clone(), since: self.core.now });
         self.post_rights(child, Down::GiveBack { serial, files, then });
         true
     }
@@ -226,8 +226,8 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn end_late_calls(&mut self) {
-        let lease = self.config.lease;
-        let late = |call: &Call| self.now >= call.since + lease;
+        let lease = self.core.config.lease;
+        let late = |call: &Call| self.core.now >= call.since + lease;
         let over: Vec<(OriginId, RecallId)> =
             self.children.rights.calls.iter().filter(|(_, call)| late(call)).map(|(key, _)| *key).collect();
         for (child, serial) in over {
@@ -238,7 +238,7 @@ impl<S: MetaStore> Replica<S> {
 
     pub(crate) fn rights_timeout(&self) -> Option<Time> {
         let first = self.children.rights.first_call().into_iter().chain(self.children.returning.first()).min();
-        first.map(|since| since + self.config.lease)
+        first.map(|since| since + self.core.config.lease)
     }
 
     /// Whether a child may be answered: nobody changes alone what it asks for. If somebody does, he is asked to give it

@@ -26,14 +26,14 @@ const BEHIND_MAX: Duration = Duration::from_secs(2);
 impl<S: MetaStore> Replica<S> {
     /// Gives every child that has something to get what fits.
     pub(crate) fn pump_children(&mut self) -> Result<(), StorageError> {
-        if self.config.role == Role::Client {
+        if self.core.config.role == Role::Client {
             // It has none, and is asked at every step.
             self.children.dirty.clear();
             return Ok(());
         }
         self.children.unblock();
         for origin in std::mem::take(&mut self.children.dirty) {
-            if self.config.role == Role::Station {
+            if self.core.config.role == Role::Station {
                 // Be it that nobody below asks about this origin.
                 self.settle_awaited(origin)?;
             }
@@ -141,7 +141,7 @@ impl<S: MetaStore> Replica<S> {
         child.serial = child.serial.next();
         child.cut_is_open = more;
         if child.unreceived.is_empty() {
-            child.unreceived_since = self.now;
+            child.unreceived_since = self.core.now;
         }
         child.unreceived.push_back((child.serial, frame.first));
         let serial = child.serial;
@@ -182,7 +182,8 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn is_full(&self, frame: &ImageFrame) -> bool {
-        frame.images.len() >= self.config.images_per_message || frame.len >= self.config.message_len_max.min(FRAME_LEN)
+        frame.images.len() >= self.core.config.images_per_message
+            || frame.len >= self.core.config.message_len_max.min(FRAME_LEN)
     }
 
     /// Goes through the changes after the child's cursor, as far as window and budget allow.
@@ -195,7 +196,7 @@ impl<S: MetaStore> Replica<S> {
                 return Ok(());
             }
             if budget == 0 {
-                self.more_work = true;
+                self.core.more_work = true;
                 self.children.busy.insert(origin);
                 return Ok(());
             }
@@ -203,7 +204,7 @@ impl<S: MetaStore> Replica<S> {
             let extra_left = self.take_extra(origin, &mut frame)?;
             let (mut at, mut reached) = (from, false);
             if !extra_left {
-                let limit = self.config.images_per_message.min(budget);
+                let limit = self.core.config.images_per_message.min(budget);
                 let rows = self.stretch(told, from, limit)?;
                 reached = rows.len() < limit;
                 budget = budget.saturating_sub(rows.len().max(1));
@@ -216,7 +217,7 @@ impl<S: MetaStore> Replica<S> {
                     }
                 }
             }
-            let current = self.state.change();
+            let current = self.core.state.change();
             let Some(child) = self.children.by_origin.get_mut(&origin) else { return Ok(()) };
             child.next = if reached { current } else { at };
             let through = child.next;
@@ -273,7 +274,7 @@ impl<S: MetaStore> Replica<S> {
     fn sees_unlisted(&self, child: &Child, pair: &KeyImage) -> Result<bool, StorageError> {
         let Some(file) = crowded_in(std::slice::from_ref(pair)).pop_first() else { return Ok(false) };
         let mut cursor = NameCursor::START;
-        while let Some(place) = stored_names(self.state.store(), file, &cursor, 1)?.pop() {
+        while let Some(place) = stored_names(self.core.state.store(), file, &cursor, 1)?.pop() {
             if child.watches.contains(&place.parent) {
                 return Ok(true);
             }
@@ -300,7 +301,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Sends everything that changed for a live client as one cut.
     fn send_pending(&mut self, origin: OriginId, told: &mut Told) -> Result<(), StorageError> {
-        let current = self.state.change();
+        let current = self.core.state.change();
         let Some(child) = self.children.by_origin.get_mut(&origin) else { return Ok(()) };
         child.next = current;
         if child.pending.is_empty() || child.unreceived.len() >= WINDOW {
@@ -327,7 +328,7 @@ impl<S: MetaStore> Replica<S> {
     /// Answers questions of a child whose stream is up to date: so answers are of the same cut.
     fn answer_asks(&mut self, origin: OriginId) -> Result<(), StorageError> {
         loop {
-            let now = self.now;
+            let now = self.core.now;
             let Some(child) = self.children.by_origin.get_mut(&origin) else { return Ok(()) };
             if child.state != ChildState::Live || !child.pending.is_empty() {
                 return Ok(());
@@ -378,9 +379,9 @@ impl<S: MetaStore> Replica<S> {
         let Some(child) = self.children.by_origin.get_mut(&origin) else { return };
         child.serial = child.serial.next();
         let serial = child.serial;
-        let through = self.state.change();
+        let through = self.core.state.change();
         if child.unreceived.is_empty() {
-            child.unreceived_since = self.now;
+            child.unreceived_since = self.core.now;
         }
         child.unreceived.push_back((serial, through));
         self.send_child(origin, Down::Answer { serial, ask, verdict, through, images });
@@ -424,7 +425,7 @@ impl<S: MetaStore> Replica<S> {
     /// of are news to it all the same. Nothing of it is watched for the child.
     fn answer_behind(&mut self, origin: OriginId, parked: ParkedAsk) -> Result<(), StorageError> {
         let mut images = Vec::new();
-        if self.state.synced() && self.may_look(origin, &parked.question)? {
+        if self.core.state.synced() && self.may_look(origin, &parked.question)? {
             images = self.shown_of(origin, &parked.question)?.1;
         }
         if !self.may_look_at(origin, &crowded_in(&images)) {
@@ -437,7 +438,7 @@ impl<S: MetaStore> Replica<S> {
     /// As [`Replica::try_answer`], but for what others have alone of what is asked for: a crowded file is only found with its
     /// name.
     fn answer(&mut self, origin: OriginId, parked: ParkedAsk) -> Result<Option<ParkedAsk>, StorageError> {
-        if !self.state.synced() {
+        if !self.core.state.synced() {
             self.send_answer(origin, parked.ask, Verdict::Unready, Vec::new());
             return Ok(None);
         }
@@ -513,12 +514,12 @@ impl<S: MetaStore> Replica<S> {
         limit: u32,
         images: &mut Vec<KeyImage>,
     ) -> Result<Verdict, StorageError> {
-        let limit = (limit as usize).min(self.config.images_per_message.max(1));
+        let limit = (limit as usize).min(self.core.config.images_per_message.max(1));
         let from = entries_from(table::VIEW, directory, after);
-        let rows = self.state.store().scan(&from, &entries_until(table::VIEW, directory), limit + 1)?;
+        let rows = self.core.state.store().scan(&from, &entries_until(table::VIEW, directory), limit + 1)?;
         let mut len = 0;
         for (taken, (key, value)) in rows.iter().enumerate() {
-            if taken == limit || (taken > 0 && len > self.config.message_len_max.min(FRAME_LEN)) {
+            if taken == limit || (taken > 0 && len > self.core.config.message_len_max.min(FRAME_LEN)) {
                 return Ok(Verdict::More);
             }
             let key = parse_image_key(key)?;

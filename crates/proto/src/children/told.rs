@@ -91,7 +91,7 @@ impl<S: MetaStore> Replica<S> {
             return Ok(Arc::clone(stretch));
         }
         let until = number_key(table::CHANGE, u64::MAX);
-        let pairs = self.state.store().scan(&change_key(table::CHANGE, after.next()), &until, limit)?;
+        let pairs = self.core.state.store().scan(&change_key(table::CHANGE, after.next()), &until, limit)?;
         let stretch: Stretch = pairs.iter().map(parse_change).collect::<Result<_, StorageError>>()?;
         if told.stretches.len() < STRETCHES_MAX {
             told.stretches.insert((after, limit), Arc::clone(&stretch));

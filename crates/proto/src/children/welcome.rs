@@ -34,11 +34,11 @@ impl<S: MetaStore> Replica<S> {
         let part = if is_station { None } else { self.part_of(origin)? };
         self.write_life()?;
         let stamp = self.own_stamp();
-        let current = self.state.change();
+        let current = self.core.state.change();
         let place = resume.as_ref().map(|resume| self.place_cursor(resume, is_station));
         let knows_more = matches!(place, Some(Cursor::Lost | Cursor::Former));
         if knows_more {
-            self.histories.note_lost(self.now);
+            self.histories.note_lost(self.core.now);
         }
         if place == Some(Cursor::Lost) {
             self.note_went_back(origin);
@@ -48,8 +48,8 @@ impl<S: MetaStore> Replica<S> {
             let behind = current.0.saturating_sub(resume.cursor.0);
             place == Some(Cursor::Ours)
                 && part.is_none()
-                && resume.cursor >= self.state.purged()
-                && (is_station || behind <= self.config.catch_up_max)
+                && resume.cursor >= self.core.state.purged()
+                && (is_station || behind <= self.core.config.catch_up_max)
         });
         let mut applied = Vec::new();
         for of in origins.iter().copied().chain((!is_station).then_some(origin)) {
@@ -83,7 +83,7 @@ impl<S: MetaStore> Replica<S> {
         if child.state != ChildState::Ready {
             return Err(StepError::Peer(peer, "started twice".to_owned()));
         }
-        if child.resumed && child.next < self.state.purged() {
+        if child.resumed && child.next < self.core.state.purged() {
             return Err(StepError::Peer(peer, "took too long to begin: what went meanwhile is forgotten".to_owned()));
         }
         let fresh_client = !child.is_station && !child.resumed;

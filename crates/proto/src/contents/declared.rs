@@ -84,17 +84,17 @@ impl<S: MetaStore> Replica<S> {
 
     fn fate(&self, version: RecordId) -> Result<Fate, StorageError> {
         // The mark of what is stable may be ahead of the home's word on a version whose writer said that it is gone.
-        if self.config.role == Role::Station && self.has_row(VANISHED, version)? {
+        if self.core.config.role == Role::Station && self.has_row(VANISHED, version)? {
             return Ok(Fate::Unknown);
         }
-        let Some(bytes) = self.state.store().get(&record_key(LOST, version))? else { return Ok(Fate::Told) };
+        let Some(bytes) = self.core.state.store().get(&record_key(LOST, version))? else { return Ok(Fate::Told) };
         for of in [table::OWED, table::LENT, table::MISSING] {
             if self.has_row(of, version)? {
                 return Ok(Fate::Told);
             }
         }
         let report = unpack::<Lost>(&bytes)?.report;
-        if self.config.role == Role::Home && report != UNREPORTED {
+        if self.core.config.role == Role::Home && report != UNREPORTED {
             return Ok(Fate::Lost);
         }
         let report = self.image(&Key::Conflict(report))?;
@@ -103,7 +103,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn has_row(&self, of: u8, version: RecordId) -> Result<bool, StorageError> {
-        Ok(self.state.store().get(&record_key(of, version))?.is_some())
+        Ok(self.core.state.store().get(&record_key(of, version))?.is_some())
     }
 
     /// Client: what it wrote, whose bytes are gone here, and of which the home has decided what became of it, while this replica has not heard
@@ -113,7 +113,7 @@ impl<S: MetaStore> Replica<S> {
     /// [`StorageError`] if it cannot be read.
     pub fn undecided(&self, limit: usize) -> Result<Vec<LostContent>, StorageError> {
         let mut undecided = Vec::new();
-        for (key, value) in self.state.store().scan(&[LOST], &[LOST + 1], limit)? {
+        for (key, value) in self.core.state.store().scan(&[LOST], &[LOST + 1], limit)? {
             let (version, Lost { file, report, mtime, .. }) = (parse_record_key(&key)?, unpack(&value)?);
             let is_shown = self.inode(file)?.is_some_and(|inode| inode.version == version);
             if report == UNREPORTED && is_shown && self.fate(version)? == Fate::Unknown {
@@ -145,7 +145,7 @@ impl<S: MetaStore> Replica<S> {
         if let Some(bytes) = self.tx().get_raw(&key)?
             && unpack::<Lost>(&bytes)?.report == UNREPORTED
         {
-            self.state.delete_row(key);
+            self.core.state.delete_row(key);
         }
         Ok(())
     }
@@ -159,8 +159,8 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         let content = content.or(known.map(|known| known.content)).unwrap_or(Content::EMPTY);
-        let lost = Lost { file, content, report, is_replaced, mtime: self.wall };
-        self.state.put_row(record_key(LOST, version), pack(&lost));
+        let lost = Lost { file, content, report, is_replaced, mtime: self.core.wall };
+        self.core.state.put_row(record_key(LOST, version), pack(&lost));
         self.limit_lost()
     }
 }

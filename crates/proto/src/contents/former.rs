@@ -30,7 +30,7 @@ const OFFERED_PER_MESSAGE: usize = 1024;
 impl<S: MetaStore> Replica<S> {
     /// Rows of a table that are of former origins, from a key on.
     fn former_rows(&mut self, of: u8, from: &[u8], limit: usize) -> Result<Rows, StorageError> {
-        let (own, beyond) = origin_range(of, self.config.origin, 0);
+        let (own, beyond) = origin_range(of, self.core.config.origin, 0);
         let mut rows = Vec::new();
         if from < own.as_slice() {
             rows = self.tx().scan_raw(from, &own, limit)?;
@@ -49,7 +49,7 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         said.former = true;
-        let tables = [(table::LENT, self.state.totals().lent), (table::OWED, self.state.totals().owed)];
+        let tables = [(table::LENT, self.core.state.totals().lent), (table::OWED, self.core.state.totals().owed)];
         for (of, _) in tables.into_iter().filter(|(_, count)| *count > 0) {
             let mut from = vec![of];
             loop {
@@ -71,7 +71,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Somebody looks for a version that is owed.
     pub(crate) fn offer_former(&mut self, version: RecordId, file: FileId, content: Content) {
-        if version.origin() != self.config.origin && self.config.role == Role::Client {
+        if version.origin() != self.core.config.origin && self.core.config.role == Role::Client {
             let held = HeldVersion { version, file, content };
             self.tell_parent(Up::Lent { versions: vec![LentVersion { held, to: None }] });
         }
@@ -80,7 +80,7 @@ impl<S: MetaStore> Replica<S> {
     /// What nobody took over of it and is to be pushed.
     pub(crate) fn former_due(&mut self, room: usize) -> Result<Vec<(RecordId, Owed)>, StorageError> {
         let is_told = self.contents.said.as_ref().is_some_and(|said| said.former);
-        if room == 0 || self.contents.former_pushed || self.state.totals().owed == 0 || !is_told {
+        if room == 0 || self.contents.former_pushed || self.core.state.totals().owed == 0 || !is_told {
             return Ok(Vec::new());
         }
         let under_way = self.contents.pushing.len() + self.contents.pushed.len();
@@ -102,8 +102,8 @@ impl<S: MetaStore> Replica<S> {
         let (Some(said), Some(state)) = (&self.contents.said, self.uplink.state()) else { return Ok(()) };
         let is_asked = said.former_ask.is_some_and(|ask| self.uplink.is_fact_asked(ask));
         let is_greeted = !matches!(state, UplinkState::Greeting | UplinkState::Forked);
-        let is_any = self.state.totals().owed > 0 || self.state.totals().lent > 0;
-        if is_asked || !is_greeted || !is_any || self.config.role != Role::Client {
+        let is_any = self.core.state.totals().owed > 0 || self.core.state.totals().lent > 0;
+        if is_asked || !is_greeted || !is_any || self.core.config.role != Role::Client {
             return Ok(());
         }
         let mut versions = Vec::new();
@@ -127,7 +127,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn want_former(&mut self) -> Result<(), StorageError> {
         let mut from = vec![table::LENT];
         let mut through: BTreeMap<OriginId, u64> = BTreeMap::new();
-        while self.state.totals().lent > 0 {
+        while self.core.state.totals().lent > 0 {
             let rows = self.former_rows(table::LENT, &from, OFFERED_PER_MESSAGE)?;
             let Some((last, _)) = rows.last() else { break };
             from.clone_from(last);
@@ -164,7 +164,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// The parent said how far a version has come.
     pub(crate) fn settle_former(&mut self, version: RecordId, facts: Facts) -> Result<(), StorageError> {
-        if self.config.role != Role::Client || version.origin() == self.config.origin {
+        if self.core.config.role != Role::Client || version.origin() == self.core.config.origin {
             return Ok(());
         }
         if facts.stable.holds() {

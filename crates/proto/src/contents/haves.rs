@@ -13,7 +13,7 @@ impl<S: MetaStore> Replica<S> {
         for record in versions {
             match self.missing(*record)? {
                 Some(mut missing) => {
-                    if self.config.role == Role::Home {
+                    if self.core.config.role == Role::Home {
                         self.contents.replacing.note_told(*record, child);
                     }
                     missing.spares.retain(|spare| *spare != child);
@@ -21,13 +21,13 @@ impl<S: MetaStore> Replica<S> {
                     missing.holders.push(child);
                     let is_server = self.children.is_station(child);
                     let was_safe = missing.safe.is_some();
-                    missing.safe = missing.safe.or(is_server.then_some(self.wall));
+                    missing.safe = missing.safe.or(is_server.then_some(self.core.wall));
                     let excess = missing.holders.len().saturating_sub(HOLDERS_MAX);
                     missing.holders.drain(..excess);
-                    self.state.put_row(record_key(table::MISSING, *record), pack(&missing));
-                    self.state.delete_row(record_key(AWAITED, *record));
-                    self.state.stage_marks(record.origin());
-                    if !was_safe && is_server && self.config.role == Role::Home {
+                    self.core.state.put_row(record_key(table::MISSING, *record), pack(&missing));
+                    self.core.state.delete_row(record_key(AWAITED, *record));
+                    self.core.state.stage_marks(record.origin());
+                    if !was_safe && is_server && self.core.config.role == Role::Home {
                         self.let_go_older(*record)?;
                     }
                     if self.contents.seeking.is_sought(*record) {
@@ -36,7 +36,7 @@ impl<S: MetaStore> Replica<S> {
                     }
                 }
                 None if self.is_revived(*record, child, true)? => {}
-                None if self.config.role == Role::Home => {
+                None if self.core.config.role == Role::Home => {
                     if self.has_record(*record)? {
                         self.tell_stable(child, *record);
                     } else {
@@ -56,7 +56,7 @@ impl<S: MetaStore> Replica<S> {
         match self.missing(record.id)? {
             Some(mut missing) if !missing.holders.contains(&child) && missing.holders.len() < HOLDERS_MAX => {
                 missing.holders.insert(0, child);
-                self.state.put_row(record_key(table::MISSING, record.id), pack(&missing));
+                self.core.state.put_row(record_key(table::MISSING, record.id), pack(&missing));
                 Ok(())
             }
             None if content_of(record).is_some_and(|(_, content)| content.root().is_some()) => {

@@ -32,8 +32,8 @@ impl Contents {
 impl<S: MetaStore> Replica<S> {
     /// Accounts for records of ours that came to the parent by another way.
     pub(crate) fn tell_held(&mut self) -> Result<(), StorageError> {
-        let own = self.config.origin;
-        let Some(said) = self.contents.said.as_ref().filter(|_| self.config.role == Role::Client) else {
+        let own = self.core.config.origin;
+        let Some(said) = self.contents.said.as_ref().filter(|_| self.core.config.role == Role::Client) else {
             return Ok(());
         };
         let (from, through) = (said.accounted, self.uplink.applied_of(own));
@@ -65,7 +65,7 @@ impl<S: MetaStore> Replica<S> {
     /// A child accounts for a record by sending it.
     pub(crate) fn account(&mut self, child: OriginId, record: RecordId) {
         if record.origin() == child && self.children.account(child, record.sequence()) {
-            self.state.stage_marks(child);
+            self.core.state.stage_marks(child);
         }
     }
 
@@ -88,7 +88,7 @@ impl<S: MetaStore> Replica<S> {
         let from = self.children.accounted(child).unwrap_or(through);
         self.note_let_go(child, from + 1, through, &held)?;
         self.children.account(child, through);
-        self.state.stage_marks(child);
+        self.core.state.stage_marks(child);
         Ok(())
     }
 
@@ -108,20 +108,20 @@ impl<S: MetaStore> Replica<S> {
             if held.contains(&record) {
                 continue;
             }
-            self.state.delete_row(key);
-            self.state.stage_marks(child);
+            self.core.state.delete_row(key);
+            self.core.state.stage_marks(child);
             let Some(mut missing) = self.missing(record)? else { continue };
             if missing.holders.iter().any(|holder| *holder != child) {
                 missing.holders.retain(|holder| *holder != child);
-                self.state.put_row(record_key(table::MISSING, record), pack(&missing));
-            } else if self.config.role == Role::Station {
+                self.core.state.put_row(record_key(table::MISSING, record), pack(&missing));
+            } else if self.core.config.role == Role::Station {
                 self.settle_missing(record, &missing);
                 // The home may have been told that somebody here holds it.
                 self.contents.gone.insert(record, false);
             } else {
                 // It was put back, or is a copy: it has less than it had said. It is looked for like all that nobody has.
                 missing.holders.clear();
-                self.state.put_row(record_key(table::MISSING, record), pack(&missing));
+                self.core.state.put_row(record_key(table::MISSING, record), pack(&missing));
                 self.note_holders_moved();
             }
         }
@@ -144,7 +144,7 @@ impl<S: MetaStore> Replica<S> {
         if self.marks(child)?.stable >= version.sequence() && !self.is_declared(version)? {
             // It may have been told so while its line was broken, and answers for it again when it has pushed it. But what the home
             // looks for, since its own copy is gone, the mark says nothing of; nor does a station know of that.
-            if self.config.role == Role::Home && self.missing(version)?.is_none() {
+            if self.core.config.role == Role::Home && self.missing(version)?.is_none() {
                 self.children.tell_stable(child, version);
             }
             return Ok(());
@@ -157,7 +157,7 @@ impl<S: MetaStore> Replica<S> {
                 missing
             }
             None if self.is_revived(version, child, true)? => return Ok(()),
-            None if self.config.role == Role::Home => {
+            None if self.core.config.role == Role::Home => {
                 // It is here, or was replaced by somebody who had seen it.
                 self.children.tell_stable(child, version);
                 return Ok(());
@@ -167,22 +167,22 @@ impl<S: MetaStore> Replica<S> {
                 return self.owe(version, file, content);
             }
             None => {
-                self.state.stage_totals().missing += 1;
-                self.state.stage_totals().missing_bytes += size_of(&content);
-                self.state.put_row(root_key(&root, version), Vec::new());
+                self.core.state.stage_totals().missing += 1;
+                self.core.state.stage_totals().missing_bytes += size_of(&content);
+                self.core.state.put_row(root_key(&root, version), Vec::new());
                 let output = Output::Applied { file, record: version, content: Some(content.clone()) };
-                self.state.stage_output(output);
+                self.core.state.stage_output(output);
                 Missing { holders: vec![child], ..Missing::of(file, version, content) }
             }
         };
-        if self.config.role == Role::Station {
+        if self.core.config.role == Role::Station {
             // The home may have been told that nobody here has it.
             self.contents.spares.insert(version);
         }
-        self.state.put_row(record_key(table::MISSING, version), pack(&missing));
-        self.state.put_row(record_key(AWAITED, version), Vec::new());
+        self.core.state.put_row(record_key(table::MISSING, version), pack(&missing));
+        self.core.state.put_row(record_key(AWAITED, version), Vec::new());
         self.contents.note_awaited(version);
-        self.state.stage_marks(child);
+        self.core.state.stage_marks(child);
         Ok(())
     }
 }

@@ -31,12 +31,12 @@ impl<S: MetaStore> Replica<S> {
     /// # Errors
     /// [`StorageError`] if the tables cannot be read.
     pub fn holder(&self, file: FileId, version: RecordId) -> Result<Holder, StorageError> {
-        let parent = if self.config.role == Role::Home { Holder::Unknown } else { Holder::Parent };
-        let has = |of: u8| Ok::<bool, StorageError>(self.state.store().get(&record_key(of, version))?.is_some());
+        let parent = if self.core.config.role == Role::Home { Holder::Unknown } else { Holder::Parent };
+        let has = |of: u8| Ok::<bool, StorageError>(self.core.state.store().get(&record_key(of, version))?.is_some());
         if has(table::OWED)? || has(table::LENT)? {
             return Ok(Holder::Here);
         }
-        if let Some(bytes) = self.state.store().get(&record_key(table::MISSING, version))? {
+        if let Some(bytes) = self.core.state.store().get(&record_key(table::MISSING, version))? {
             let missing: Missing = unpack(&bytes)?;
             return Ok(self.best_holder(&missing)?.unwrap_or(parent));
         }
@@ -47,7 +47,7 @@ impl<S: MetaStore> Replica<S> {
                 Some(holder) => holder,
                 // The file shows under this version that its bytes are lost.
                 None if has(VANISHED)? => parent,
-                None if self.config.role == Role::Home => Holder::Here,
+                None if self.core.config.role == Role::Home => Holder::Here,
                 None => Holder::Parent,
             },
             None => parent,
@@ -78,7 +78,7 @@ impl<S: MetaStore> Replica<S> {
         if let Some(root) = own.and_then(|own| own.content.root()).or(shown) {
             // Equal contents that came under another record's name.
             let prefix = root_prefix(&root);
-            for (key, _) in self.state.store().scan(&prefix, &after_prefix(&prefix), HOLDERS_MAX)? {
+            for (key, _) in self.core.state.store().scan(&prefix, &after_prefix(&prefix), HOLDERS_MAX)? {
                 if let Some(other) = self.missing_committed(parse_root_key(&key)?)? {
                     note(&other);
                 }
@@ -89,16 +89,16 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn missing_committed(&self, version: RecordId) -> Result<Option<Missing>, StorageError> {
-        self.state.store().get(&record_key(table::MISSING, version))?.map(|bytes| unpack(&bytes)).transpose()
+        self.core.state.store().get(&record_key(table::MISSING, version))?.map(|bytes| unpack(&bytes)).transpose()
     }
 
     /// Equal contents that came under another record's name.
     pub(crate) fn merged_holder(&self, inode: &wayfs_types::Inode) -> Result<Option<Holder>, StorageError> {
         let Some(root) = inode.content.root() else { return Ok(None) };
         let prefix = root_prefix(&root);
-        for (key, _) in self.state.store().scan(&prefix, &after_prefix(&prefix), HOLDERS_MAX)? {
+        for (key, _) in self.core.state.store().scan(&prefix, &after_prefix(&prefix), HOLDERS_MAX)? {
             let record = parse_root_key(&key)?;
-            if let Some(bytes) = self.state.store().get(&record_key(table::MISSING, record))? {
+            if let Some(bytes) = self.core.state.store().get(&record_key(table::MISSING, record))? {
                 let missing: Missing = unpack(&bytes)?;
                 if missing.version == inode.version {
                     return self.best_holder(&missing);
@@ -112,11 +112,11 @@ impl<S: MetaStore> Replica<S> {
         let mut best = self.child_holder(missing.version, &missing.everybody().collect::<Vec<_>>());
         if let Some(root) = missing.content.root() {
             let prefix = root_prefix(&root);
-            for (key, _) in self.state.store().scan(&prefix, &after_prefix(&prefix), HOLDERS_MAX)? {
+            for (key, _) in self.core.state.store().scan(&prefix, &after_prefix(&prefix), HOLDERS_MAX)? {
                 if matches!(best, Some(Holder::Child(_, Some(_)))) {
                     break;
                 }
-                let other = self.state.store().get(&record_key(table::MISSING, parse_root_key(&key)?))?;
+                let other = self.core.state.store().get(&record_key(table::MISSING, parse_root_key(&key)?))?;
                 if let Some(other) = other.map(|bytes| unpack::<Missing>(&bytes)).transpose()? {
                     let found = self.child_holder(other.version, &other.everybody().collect::<Vec<_>>());
                     if matches!(found, Some(Holder::Child(_, Some(_)))) || best.is_none() {

@@ -136,7 +136,7 @@ impl<S: MetaStore> Replica<S> {
         is_kept: fn(&Contents, &RecordId) -> bool,
         mut step: impl FnMut(&mut Self, RecordId) -> Result<(), StorageError>,
     ) -> Result<(), StorageError> {
-        let origin = self.config.origin;
+        let origin = self.core.config.origin;
         let floor = self.contents.floor_of(of, origin);
         if floor > through {
             return Ok(());
@@ -172,7 +172,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Rows of a table of contents that this client answers for.
     fn rows_of(&self, of: u8) -> i64 {
-        let sum = |count: fn(&Totals) -> i64| self.state.total(count);
+        let sum = |count: fn(&Totals) -> i64| self.core.state.total(count);
         match of {
             table::OWED => sum(|totals| totals.owed),
             table::LENT => sum(|totals| totals.lent),
@@ -185,9 +185,9 @@ impl<S: MetaStore> Replica<S> {
         let Some(bytes) = self.tx().get_raw(&record_key(table::OWED, record))? else { return Ok(()) };
         let Owed { file, content } = unpack(&bytes)?;
         self.release(record)?;
-        self.state.stage_totals().lent += 1;
-        self.state.stage_totals().lent_bytes += size_of(&content);
-        self.state.put_row(record_key(table::LENT, record), pack(&Lent { file, content, to }));
+        self.core.state.stage_totals().lent += 1;
+        self.core.state.stage_totals().lent_bytes += size_of(&content);
+        self.core.state.put_row(record_key(table::LENT, record), pack(&Lent { file, content, to }));
         self.contents.note_row(table::LENT, record);
         Ok(())
     }
@@ -196,17 +196,17 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn lend_again(&mut self, version: RecordId, file: FileId, content: Content) -> Result<(), StorageError> {
         self.take_vanished(version)?;
         self.contents.forget_stable_alone(&version);
-        self.state.delete_row(record_key(LOST, version));
-        if version.origin() == self.config.origin && version.sequence() <= self.marks(version.origin())?.stable {
+        self.core.state.delete_row(record_key(LOST, version));
+        if version.origin() == self.core.config.origin && version.sequence() <= self.marks(version.origin())?.stable {
             // A mark of before says that it need not be kept, and the next may repeat it.
             self.keep_sought(HeldVersion { version, file, content: content.clone() });
         }
         if self.lent(version)?.is_none() {
-            self.state.stage_totals().lent += 1;
-            self.state.stage_totals().lent_bytes += size_of(&content);
+            self.core.state.stage_totals().lent += 1;
+            self.core.state.stage_totals().lent_bytes += size_of(&content);
         }
         let lent = Lent { file, content: content.clone(), to: None };
-        self.state.put_row(record_key(table::LENT, version), pack(&lent));
+        self.core.state.put_row(record_key(table::LENT, version), pack(&lent));
         self.contents.note_row(table::LENT, version);
         self.offer_lent(LentVersion { held: HeldVersion { version, file, content }, to: None });
         Ok(())
@@ -216,7 +216,7 @@ impl<S: MetaStore> Replica<S> {
     /// rest (`tell_lent`).
     pub(crate) fn offer_lent(&mut self, lent: LentVersion) {
         let version = lent.held.version;
-        if version.origin() != self.config.origin || version.sequence() <= self.parent_has(version.origin()) {
+        if version.origin() != self.core.config.origin || version.sequence() <= self.parent_has(version.origin()) {
             self.tell_parent(Up::Lent { versions: vec![lent] });
         }
     }
@@ -226,9 +226,9 @@ impl<S: MetaStore> Replica<S> {
         let key = record_key(table::LENT, record);
         if let Some(bytes) = self.tx().get_raw(&key)? {
             let lent: Lent = unpack(&bytes)?;
-            self.state.delete_row(key);
-            self.state.stage_totals().lent -= 1;
-            self.state.stage_totals().lent_bytes -= size_of(&lent.content);
+            self.core.state.delete_row(key);
+            self.core.state.stage_totals().lent -= 1;
+            self.core.state.stage_totals().lent_bytes -= size_of(&lent.content);
         }
         self.contents.wanted.remove(&record);
         self.contents.sent_home.remove(&record);
@@ -238,7 +238,7 @@ impl<S: MetaStore> Replica<S> {
     /// The server that has our contents says how much of them has gone on.
     pub(crate) fn note_sent_home(&mut self, version: RecordId, bytes: u64) {
         let sent = &mut self.contents.sent_home;
-        if self.config.role == Role::Client && (sent.contains_key(&version) || sent.len() < SENT_HOME_MAX) {
+        if self.core.config.role == Role::Client && (sent.contains_key(&version) || sent.len() < SENT_HOME_MAX) {
             sent.insert(version, bytes);
         }
     }
@@ -262,17 +262,17 @@ impl<S: MetaStore> Replica<S> {
     /// # Errors
     /// [`StorageError`] if the tables cannot be read.
     pub fn lent_to(&self, version: RecordId) -> Result<Option<OriginId>, StorageError> {
-        let Some(bytes) = self.state.store().get(&record_key(table::LENT, version))? else { return Ok(None) };
+        let Some(bytes) = self.core.state.store().get(&record_key(table::LENT, version))? else { return Ok(None) };
         Ok(unpack::<Lent>(&bytes)?.to.map(|stamp| stamp.origin))
     }
 
     /// Tells a parent what we lent to others and could give it: of those of our records that it has.
     pub(crate) fn tell_lent(&mut self) -> Result<(), StorageError> {
-        if self.config.role == Role::Client {
+        if self.core.config.role == Role::Client {
             self.tell_former()?;
         }
-        let own = self.config.origin;
-        let Some(said) = self.contents.said.as_mut().filter(|_| self.config.role == Role::Client) else {
+        let own = self.core.config.origin;
+        let Some(said) = self.contents.said.as_mut().filter(|_| self.core.config.role == Role::Client) else {
             return Ok(());
         };
         let (from, through) = (said.lent, self.uplink.applied_of(own));
@@ -282,7 +282,7 @@ impl<S: MetaStore> Replica<S> {
         said.lent = through;
         // A store that goes on where we left off has what we lent to it.
         let present = self.uplink.stamp().filter(|_| self.uplink.is_resumed());
-        if self.state.totals().lent == 0 {
+        if self.core.state.totals().lent == 0 {
             return Ok(());
         }
         let (start, _) = origin_range(table::LENT, own, from + 1);
@@ -316,10 +316,10 @@ impl<S: MetaStore> Replica<S> {
 
     /// [`crate::Input::MakeRoom`]: the cache has no room but for contents that the home does not have.
     pub(crate) fn handle_make_room(&mut self) -> Result<(), StorageError> {
-        if self.config.role != Role::Client || self.state.totals().lent == 0 {
+        if self.core.config.role != Role::Client || self.core.state.totals().lent == 0 {
             return Ok(());
         }
-        let origin = self.config.origin;
+        let origin = self.core.config.origin;
         let safe = self.marks(origin)?.safe;
         self.want_stable(origin, safe)
     }
@@ -372,7 +372,7 @@ impl<S: MetaStore> Replica<S> {
         let Some(root) = content.root() else { return Ok(()) };
         let origin = version.origin();
         let known = self.missing(version)?;
-        if self.config.role == Role::Home {
+        if self.core.config.role == Role::Home {
             match known {
                 Some(missing) => {
                     self.contents.replacing.note_told(version, child);
@@ -403,17 +403,17 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         // We were put back, and have forgotten: the home was told that we have it, and asks nobody else.
-        let is_said_to_be_here = to == Some(self.config.origin);
+        let is_said_to_be_here = to == Some(self.core.config.origin);
         match known {
             Some(missing) => self.put_spare(version, missing, child, to),
             None if self.contents.announced.take(&content) => return self.owe(version, file, content),
             None => {
-                self.state.stage_totals().missing += 1;
-                self.state.stage_totals().missing_bytes += size_of(&content);
-                self.state.put_row(root_key(&root, version), Vec::new());
+                self.core.state.stage_totals().missing += 1;
+                self.core.state.stage_totals().missing_bytes += size_of(&content);
+                self.core.state.put_row(root_key(&root, version), Vec::new());
                 self.contents.note_row(table::MISSING, version);
                 let output = Output::Applied { file, record: version, content: Some(content.clone()) };
-                self.state.stage_output(output);
+                self.core.state.stage_output(output);
                 self.put_spare(version, Missing::of(file, version, content), child, to);
             }
         }
@@ -436,18 +436,18 @@ impl<S: MetaStore> Replica<S> {
             let excess = missing.spares.len().saturating_sub(HOLDERS_MAX);
             missing.spares.drain(..excess);
         }
-        self.state.put_row(record_key(table::MISSING, version), pack(&missing));
+        self.core.state.put_row(record_key(table::MISSING, version), pack(&missing));
         self.note_holders_moved();
     }
 
     /// A station tells the home of what somebody below it could give.
     pub(crate) fn tell_spares(&mut self) -> Result<(), StorageError> {
-        if self.config.role != Role::Station
+        if self.core.config.role != Role::Station
             || self.contents.spares.is_empty()
-            || self.state.ticket() > self.state.stored()
+            || self.core.state.ticket() > self.core.state.stored()
         {
             if !self.contents.spares.is_empty() {
-                self.state.want_sync();
+                self.core.state.want_sync();
             }
             return Ok(());
         }
@@ -481,14 +481,14 @@ impl<S: MetaStore> Replica<S> {
 impl<S: MetaStore> Replica<S> {
     /// Somebody came or went: perhaps another has to be asked for what is missing.
     pub(crate) fn note_holders_moved(&mut self) {
-        if self.config.role == Role::Home {
-            self.contents.replacing.begin(self.now);
+        if self.core.config.role == Role::Home {
+            self.contents.replacing.begin(self.core.now);
         }
     }
 
     /// Goes on with the pass over what is missing, when it is time.
     pub(crate) fn replace_holders(&mut self) -> Result<(), StorageError> {
-        if self.config.role != Role::Home || self.contents.replacing.at.is_none_or(|at| self.now < at) {
+        if self.core.config.role != Role::Home || self.contents.replacing.at.is_none_or(|at| self.core.now < at) {
             return Ok(());
         }
         self.contents.seeking.begin_part();
@@ -525,14 +525,14 @@ impl<S: MetaStore> Replica<S> {
         }
         let replacing = &mut self.contents.replacing;
         replacing.at = if pairs.len() == PASS_PART {
-            Some(self.now + PASS_PAUSE)
+            Some(self.core.now + PASS_PAUSE)
         } else {
             replacing.after = None;
-            replacing.claims.retain(|_, since| self.now < *since + AWAY_MAX * 2);
+            replacing.claims.retain(|_, since| self.core.now < *since + AWAY_MAX * 2);
             let is_again = std::mem::take(&mut replacing.is_again);
             let is_early = std::mem::take(&mut replacing.is_early);
             let pause = if is_again { PASS_PAUSE } else { AWAY_MAX };
-            (is_again || is_early).then_some(self.now + pause)
+            (is_again || is_early).then_some(self.core.now + pause)
         };
         Ok(())
     }
@@ -556,12 +556,12 @@ impl<S: MetaStore> Replica<S> {
             }
             // Who is there, and does not tell that it has them while another could give them, may have been put back.
             let since = if is_there { &mut replacing.claims } else { &mut replacing.away };
-            is_lately |= self.now < *since.entry(*holder).or_insert(self.now) + AWAY_MAX;
+            is_lately |= self.core.now < *since.entry(*holder).or_insert(self.core.now) + AWAY_MAX;
         }
         if let Some(claimed) = missing.claimed.filter(|claimed| !missing.holders.contains(claimed)) {
             // It tells us itself when it comes, and is a holder then.
-            let since = *self.contents.replacing.claims.entry(claimed).or_insert(self.now);
-            is_lately |= self.now < since + AWAY_MAX;
+            let since = *self.contents.replacing.claims.entry(claimed).or_insert(self.core.now);
+            is_lately |= self.core.now < since + AWAY_MAX;
         }
         if is_lately {
             self.contents.replacing.is_early = true;

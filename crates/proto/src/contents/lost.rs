@@ -141,7 +141,7 @@ impl<S: MetaStore> Replica<S> {
         {
             return Ok(true);
         }
-        let now = self.now;
+        let now = self.core.now;
         let mut there: Vec<OriginId> = self.children.greeted_stations().collect();
         there.extend(self.writers_below(version.origin())?);
         let sought = self.contents.seeking.by_version.entry(version);
@@ -167,7 +167,7 @@ impl<S: MetaStore> Replica<S> {
         {
             sought.look = Look::UnderWay;
             let (file, content) = (missing.file, missing.content.clone());
-            self.state.stage_output(Output::Seek { file, version, content });
+            self.core.state.stage_output(Output::Seek { file, version, content });
         }
         Ok(true)
     }
@@ -182,7 +182,7 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         if let Some(Previous { file, content, .. }) = to_read {
-            self.state.stage_output(Output::Seek { file, version, content });
+            self.core.state.stage_output(Output::Seek { file, version, content });
         } else if let Some(sought) = self.contents.seeking.by_version.get_mut(&version) {
             sought.look = Look::InVain;
             self.note_holders_moved();
@@ -215,7 +215,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn is_turned_away(&mut self, origin: OriginId) -> Result<bool, StorageError> {
-        if origin == self.config.origin {
+        if origin == self.core.config.origin {
             return Ok(true);
         }
         Ok(self.origin_image(origin)?.is_none_or(|image| image.admitted == Admitted::Revoked))
@@ -296,7 +296,7 @@ impl<S: MetaStore> Replica<S> {
         if self.write_op(op, inode.uid, None)? == 0 {
             return Ok(());
         }
-        let Ok(report) = RecordId::new(self.config.origin, self.state.sequence()) else { return Ok(()) };
+        let Ok(report) = RecordId::new(self.core.config.origin, self.core.state.sequence()) else { return Ok(()) };
         if !is_replaced {
             self.put_vanished(report, missing.file, missing.content.clone())?;
         }
@@ -304,11 +304,11 @@ impl<S: MetaStore> Replica<S> {
         if let Some((older, instead)) = older {
             // The file shows it under the report's version, and whoever has it has it under its own.
             let instead = Missing { version: report, ..instead };
-            self.state.put_row(record_key(table::MISSING, older.record), pack(&instead));
+            self.core.state.put_row(record_key(table::MISSING, older.record), pack(&instead));
         }
         self.keep_root(version, &missing.content);
         let lost = Lost { file: missing.file, content: missing.content, report, is_replaced, mtime: inode.mtime };
-        self.state.put_row(record_key(LOST, version), pack(&lost));
+        self.core.state.put_row(record_key(LOST, version), pack(&lost));
         self.limit_lost()
     }
 
@@ -316,7 +316,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn settle_lost(&mut self) -> Result<(), StorageError> {
         for news in std::mem::take(&mut self.contents.lost_news) {
             let version = news.version;
-            match self.config.role {
+            match self.core.config.role {
                 Role::Home => {}
                 Role::Client => {
                     self.take_vanished(version)?;
@@ -349,7 +349,7 @@ impl<S: MetaStore> Replica<S> {
     /// home asked.
     pub(crate) fn ask_for_lost_of(&mut self, child: OriginId) -> Result<(), StorageError> {
         let mut all: Vec<HeldVersion> = Vec::new();
-        if self.config.role == Role::Station {
+        if self.core.config.role == Role::Station {
             all.extend(self.contents.sought.values().cloned());
         }
         self.each(&[LOST], &[LOST + 1], |key, value| {
@@ -380,14 +380,14 @@ impl<S: MetaStore> Replica<S> {
     /// There is a report of a loss.
     pub(crate) fn announce_loss(&mut self, id: RecordId, report: &Conflict) {
         let (file, version) = (report.file, report.record);
-        self.state.note_loss();
+        self.core.state.note_loss();
         self.contents.lost_news.push(LossNews::of(id, report));
-        self.outputs.push_back(Output::Lost { version, file, shows_older: !report.is_bare_loss() });
+        self.core.outputs.push_back(Output::Lost { version, file, shows_older: !report.is_bare_loss() });
     }
 
     fn keep_root(&mut self, version: RecordId, content: &Content) {
         if let Some(root) = content.root() {
-            self.state.put_row(root_key(&root, version), Vec::new());
+            self.core.state.put_row(root_key(&root, version), Vec::new());
         }
     }
 
@@ -407,9 +407,9 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn forget_lost(&mut self, version: RecordId, lost: &Lost) {
-        self.state.delete_row(record_key(LOST, version));
+        self.core.state.delete_row(record_key(LOST, version));
         if let Some(root) = lost.content.root() {
-            self.state.delete_row(root_key(&root, version));
+            self.core.state.delete_row(root_key(&root, version));
         }
     }
 
@@ -420,29 +420,29 @@ impl<S: MetaStore> Replica<S> {
         child: OriginId,
         is_holder: bool,
     ) -> Result<bool, StorageError> {
-        if self.config.role != Role::Home {
+        if self.core.config.role != Role::Home {
             return Ok(false);
         }
         let Some(lost) = self.lost(version)? else { return Ok(false) };
         let mut missing =
             self.missing(version)?.unwrap_or_else(|| Missing::of(lost.file, version, lost.content.clone()));
         if self.missing(version)?.is_none() {
-            self.state.stage_totals().missing += 1;
-            self.state.stage_totals().missing_bytes += size_of(&lost.content);
+            self.core.state.stage_totals().missing += 1;
+            self.core.state.stage_totals().missing_bytes += size_of(&lost.content);
             self.keep_root(version, &lost.content);
             self.contents.note_row(table::MISSING, version);
         }
         let is_client = self.children.is_client(child);
         if is_holder && is_client {
-            self.state.put_row(record_key(AWAITED, version), Vec::new());
+            self.core.state.put_row(record_key(AWAITED, version), Vec::new());
             self.contents.note_awaited(version);
-            self.state.stage_marks(version.origin());
+            self.core.state.stage_marks(version.origin());
         }
         let row = if is_holder { &mut missing.holders } else { &mut missing.spares };
         if !row.contains(&child) && row.len() < HOLDERS_MAX {
             row.push(child);
         }
-        self.state.put_row(record_key(table::MISSING, version), pack(&missing));
+        self.core.state.put_row(record_key(table::MISSING, version), pack(&missing));
         self.children.tell(child, Down::Want { versions: vec![version] });
         Ok(true)
     }
@@ -452,7 +452,7 @@ impl<S: MetaStore> Replica<S> {
         let Some(lost) = self.lost(version)? else { return Ok(()) };
         tracing::warn!(%version, file = %lost.file, "bytes that were declared lost turned up");
         self.forget_lost(version, &lost);
-        self.state.delete_row(record_key(VANISHED, lost.report));
+        self.core.state.delete_row(record_key(VANISHED, lost.report));
         // Whatever the file shows by now, this is not lost any more.
         self.take_back_report(lost.report)?;
         let Some(inode) = wayfs_tree::inode(&self.tx(), lost.file)?.filter(|inode| !inode.is_removed()) else {
@@ -491,10 +491,10 @@ impl<S: MetaStore> Replica<S> {
             let (lost, since) = (report.record, report.time);
             return Ok(Some(LostContent { version: lost, file, path, report: Some(version), since, shows_older }));
         }
-        if self.config.role != Role::Client {
+        if self.core.config.role != Role::Client {
             return Ok(None);
         }
-        let Some(bytes) = self.state.store().get(&record_key(VANISHED, version))? else { return Ok(None) };
+        let Some(bytes) = self.core.state.store().get(&record_key(VANISHED, version))? else { return Ok(None) };
         let path = self.path_of(file)?;
         let since = unpack::<Vanished>(&bytes)?.at;
         Ok(Some(LostContent { version, file, path, report: None, since, shows_older: false }))
@@ -506,8 +506,8 @@ impl<S: MetaStore> Replica<S> {
     /// [`StorageError`] if they cannot be read.
     pub fn lost_contents(&self, limit: usize) -> Result<Vec<LostContent>, StorageError> {
         let mut lost = Vec::new();
-        if self.config.role == Role::Client {
-            for (key, value) in self.state.store().scan(&[VANISHED], &[VANISHED + 1], limit)? {
+        if self.core.config.role == Role::Client {
+            for (key, value) in self.core.state.store().scan(&[VANISHED], &[VANISHED + 1], limit)? {
                 let (version, Vanished { file, at, .. }) = (parse_record_key(&key)?, unpack(&value)?);
                 let path = self.path_of(file)?;
                 lost.push(LostContent { version, file, path, report: None, since: at, shows_older: false });
@@ -572,11 +572,11 @@ impl<S: MetaStore> Replica<S> {
         wall: WallTime,
         versions: &BTreeSet<RecordId>,
     ) -> Result<Vec<GivenUp>, GrantError> {
-        if self.config.role != Role::Home {
+        if self.core.config.role != Role::Home {
             return Err(GrantError::NotHome);
         }
-        self.now = self.now.max(now);
-        self.wall = wall;
+        self.core.now = self.core.now.max(now);
+        self.core.wall = wall;
         let mut given_up = self.contents_away(LOST_MAX)?;
         given_up.retain(|away| versions.contains(&away.version));
         for away in &given_up {

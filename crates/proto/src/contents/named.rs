@@ -77,7 +77,7 @@ impl Named {
 impl<S: MetaStore> Replica<S> {
     /// A restart forgot what was looked for last.
     pub(crate) fn read_named(&mut self) -> Result<(), StorageError> {
-        let through = self.state.store().get(LOOKED)?.map(|bytes| unpack(&bytes)).transpose()?.unwrap_or_default();
+        let through = self.core.state.store().get(LOOKED)?.map(|bytes| unpack(&bytes)).transpose()?.unwrap_or_default();
         self.contents.named.written = through;
         self.contents.named.abandon();
         Ok(())
@@ -86,7 +86,7 @@ impl<S: MetaStore> Replica<S> {
     /// The parent names versions. What was announced is owed from here on, whether their writer comes to account for them or not; it
     /// stays announced, for a writer that does so after the home said that it has them. The rest is looked for.
     pub(crate) fn look_at_named(&mut self, cut: &[KeyImage]) -> Result<(), StorageError> {
-        if self.config.role != Role::Station {
+        if self.core.config.role != Role::Station {
             return Ok(());
         }
         for pair in cut {
@@ -103,29 +103,29 @@ impl<S: MetaStore> Replica<S> {
     /// Goes on with what was not looked at yet.
     pub(crate) fn look_at_rest(&mut self) -> Result<(), StorageError> {
         // In the first catch-up, and while the home writes again what it lost, it is not known yet what it has.
-        if self.config.role != Role::Station || !self.state.synced() || self.state.rescues() {
+        if self.core.config.role != Role::Station || !self.core.state.synced() || self.core.state.rescues() {
             return Ok(());
         }
         if self.contents.named.is_behind && self.contents.named.has_room() {
             self.look_at_page()?;
         }
-        let (named, change) = (&mut self.contents.named, self.state.change());
+        let (named, change) = (&mut self.contents.named, self.core.state.change());
         if named.is_behind || !named.under_way.is_empty() {
             return Ok(());
         }
         named.through = change;
         if change.0 >= named.written.0.saturating_add(LAG_MAX) {
             named.written = change;
-            self.state.put_row(LOOKED.to_vec(), pack(&change));
+            self.core.state.put_row(LOOKED.to_vec(), pack(&change));
         }
         Ok(())
     }
 
     fn look_at_page(&mut self) -> Result<(), StorageError> {
         let from = change_key(table::CHANGE, self.contents.named.through.next());
-        let pairs = self.state.store().scan(&from, &number_key(table::CHANGE, u64::MAX), PAGE)?;
+        let pairs = self.core.state.store().scan(&from, &number_key(table::CHANGE, u64::MAX), PAGE)?;
         self.contents.named.is_behind = pairs.len() == PAGE;
-        self.more_work |= self.contents.named.is_behind;
+        self.core.more_work |= self.contents.named.is_behind;
         for pair in &pairs {
             let (number, key) = parse_change(pair)?;
             if let Key::Inode(file) = key
@@ -160,7 +160,7 @@ impl<S: MetaStore> Replica<S> {
         }
         let content = inode.content.clone();
         self.contents.named.under_way.insert(version, (file, content.clone()));
-        self.state.stage_output(Output::LookHere { file, version, content });
+        self.core.state.stage_output(Output::LookHere { file, version, content });
         Ok(())
     }
 

@@ -23,30 +23,30 @@ impl<S: MetaStore> Replica<S> {
 
     /// The first row of our own present origin in a table of contents, up to a sequence.
     fn first_own_row(&self, of: u8, through: u64) -> Result<Option<u64>, StorageError> {
-        let origin = self.config.origin;
+        let origin = self.core.config.origin;
         let floor = self.contents.floor_of(of, origin);
-        let rows = if of == table::OWED { self.state.totals().owed } else { self.state.totals().lent };
+        let rows = if of == table::OWED { self.core.state.totals().owed } else { self.core.state.totals().lent };
         // Nearly always all rows are beyond the mark, and their floor says so.
         if floor > through || rows == 0 {
             return Ok(None);
         }
         let (from, _) = origin_range(of, origin, floor);
         let (until, _) = origin_range(of, origin, through.saturating_add(1));
-        let first = self.state.store().scan(&from, &until, 1)?;
+        let first = self.core.state.store().scan(&from, &until, 1)?;
         first.first().map(|(key, _)| parse_record_key(key).map(RecordId::sequence)).transpose()
     }
 
     /// What marks say of a record of ours, without what its own row says otherwise.
     pub(crate) fn as_rows_say(&self, record: RecordId, facts: Facts) -> Result<Facts, StorageError> {
         let has = |of: u8, count: i64| {
-            Ok::<_, StorageError>(count > 0 && self.state.store().get(&record_key(of, record))?.is_some())
+            Ok::<_, StorageError>(count > 0 && self.core.state.store().get(&record_key(of, record))?.is_some())
         };
         if !facts.safe.holds() && !facts.stable.holds() {
             return Ok(facts);
         }
-        Ok(if has(table::OWED, self.state.totals().owed)? {
+        Ok(if has(table::OWED, self.core.state.totals().owed)? {
             Facts { safe: Fact::No, stable: Fact::No, ..facts }
-        } else if facts.stable.holds() && has(table::LENT, self.state.totals().lent)? {
+        } else if facts.stable.holds() && has(table::LENT, self.core.state.totals().lent)? {
             Facts { stable: Fact::No, ..facts }
         } else {
             facts
@@ -65,7 +65,7 @@ impl<S: MetaStore> Replica<S> {
     /// The parent has contents of ours on its disk that we kept behind the mark, since they were looked for: they are safe, and not
     /// at the home yet. What nobody looks for the mark itself tells.
     pub(crate) fn lend_what_was_sought(&mut self, record: RecordId) -> Result<(), StorageError> {
-        let is_ours = self.config.role == Role::Client && record.origin() == self.config.origin;
+        let is_ours = self.core.config.role == Role::Client && record.origin() == self.core.config.origin;
         if !is_ours || !self.contents.is_sought(&record) || !self.contents.pushed.contains(&record) {
             return Ok(());
         }

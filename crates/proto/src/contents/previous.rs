@@ -56,7 +56,7 @@ impl<S: MetaStore> Replica<S> {
     /// applied.
     pub(crate) fn previous_of(&mut self, record: &Record) -> Result<Option<Replaced>, StorageError> {
         let Op::Store { file, content, .. } = &record.op else { return Ok(None) };
-        if self.config.role == Role::Client || content.root().is_none() {
+        if self.core.config.role == Role::Client || content.root().is_none() {
             return Ok(None);
         }
         let file = *file;
@@ -90,10 +90,10 @@ impl<S: MetaStore> Replica<S> {
         }
         let Some(missing) = self.missing(record.id)? else { return Ok(()) };
         if let Some(previous) = previous {
-            self.state.put_row(record_key(PREVIOUS, record.id), pack(&previous));
+            self.core.state.put_row(record_key(PREVIOUS, record.id), pack(&previous));
         }
-        if let Some(older) = older.filter(|_| missing.safe.is_none() && self.config.role == Role::Home) {
-            self.state.put_row(record_key(OLDER, record.id), pack(&older));
+        if let Some(older) = older.filter(|_| missing.safe.is_none() && self.core.config.role == Role::Home) {
+            self.core.state.put_row(record_key(OLDER, record.id), pack(&older));
         }
         Ok(())
     }
@@ -112,9 +112,9 @@ impl<S: MetaStore> Replica<S> {
             return Ok(false);
         }
         if let Some(older) = self.older(heir)? {
-            self.state.put_row(record_key(OLDER, record.id), pack(&older));
+            self.core.state.put_row(record_key(OLDER, record.id), pack(&older));
         }
-        self.state.put_row(record_key(OLDER, heir), pack(&Older { record: record.id, mtime: *mtime }));
+        self.core.state.put_row(record_key(OLDER, heir), pack(&Older { record: record.id, mtime: *mtime }));
         Ok(true)
     }
 
@@ -145,7 +145,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn let_go_between(&mut self, version: RecordId, shown: Option<RecordId>) -> Result<(), StorageError> {
         let mut at = version;
         while let Some(Older { record, .. }) = self.older(at)? {
-            self.state.delete_row(record_key(OLDER, at));
+            self.core.state.delete_row(record_key(OLDER, at));
             if Some(record) == shown {
                 break;
             }
@@ -165,10 +165,11 @@ impl<S: MetaStore> Replica<S> {
     /// Whether there is something to show if a version is lost, as of the committed state, and what that is if it is to be read
     /// first: the home keeps it, and nobody else has a newer one.
     pub(crate) fn shown_instead(&self, version: RecordId) -> Result<(bool, Option<Content>), StorageError> {
-        if newest_held(version, |key| self.state.store().get(key))?.is_some() {
+        if newest_held(version, |key| self.core.state.store().get(key))?.is_some() {
             return Ok((true, None));
         }
         let kept = self
+            .core
             .state
             .store()
             .get(&record_key(PREVIOUS, version))?
@@ -190,7 +191,7 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         let previous = Previous { file, content: content.clone(), mtime: inode.mtime };
-        self.state.put_row(record_key(PREVIOUS, inode.version), pack(&previous));
+        self.core.state.put_row(record_key(PREVIOUS, inode.version), pack(&previous));
         Ok(())
     }
 
@@ -207,7 +208,7 @@ impl<S: MetaStore> Replica<S> {
             Ok(())
         })?;
         for (key, _) in noted.into_iter().filter(|(_, top)| !owed.contains(top)) {
-            self.state.delete_row(key);
+            self.core.state.delete_row(key);
         }
         Ok(())
     }
@@ -228,7 +229,7 @@ impl<S: MetaStore> Replica<S> {
         if previous.content == *looked_for {
             if !is_here {
                 tracing::error!(%version, file = %previous.file, "what was kept in case this version is lost is nowhere");
-                self.state.delete_row(record_key(PREVIOUS, version));
+                self.core.state.delete_row(record_key(PREVIOUS, version));
             }
             return Ok(None);
         }

@@ -32,7 +32,7 @@ impl<S: MetaStore> Replica<S> {
     /// # Errors
     /// [`StorageError`] if the view cannot be read.
     pub fn propagation_news(&self, output: &Output) -> Result<Option<Input>, StorageError> {
-        if self.config.role != Role::Station {
+        if self.core.config.role != Role::Station {
             return Ok(None);
         }
         Ok(match output {
@@ -79,10 +79,10 @@ impl<S: MetaStore> Replica<S> {
         wall: WallTime,
         limit: usize,
     ) -> Result<Vec<Input>, StorageError> {
-        let Some(Recall { of, from }) = recall.take().filter(|_| self.config.role == Role::Station) else {
+        let Some(Recall { of, from }) = recall.take().filter(|_| self.core.config.role == Role::Station) else {
             return Ok(Vec::new());
         };
-        let rows = self.state.store().scan(&from, &[of + 1], limit)?;
+        let rows = self.core.state.store().scan(&from, &[of + 1], limit)?;
         *recall = match (rows.last().filter(|_| rows.len() == limit), of) {
             (Some((last, _)), _) => Some(Recall { of, from: [last.as_slice(), &[0]].concat() }),
             (None, table::OWED) => Some(Recall { of: table::MISSING, from: vec![table::MISSING] }),
@@ -114,7 +114,7 @@ impl<S: MetaStore> Replica<S> {
             // An older version is shown again where a later one lost its place.
             What::Edited => match self.unsent_of(file)? {
                 Some(written) => Some(written),
-                None if self.state.log().position_of(by).is_some() => Some(Input::Overwritten { file }),
+                None if self.core.state.log().position_of(by).is_some() => Some(Input::Overwritten { file }),
                 None => Some(Input::Elsewhere { file, access: Access::Write }),
             },
             What::Renamed { .. } | What::Attributes => None,
@@ -125,13 +125,13 @@ impl<S: MetaStore> Replica<S> {
     fn unsent_of(&self, file: FileId) -> Result<Option<Input>, StorageError> {
         let Some(inode) = self.inode(file)?.filter(|inode| inode.content.root().is_some()) else { return Ok(None) };
         let version = inode.version;
-        let has = |of| Ok::<_, StorageError>(self.state.store().get(&record_key(of, version))?.is_some());
+        let has = |of| Ok::<_, StorageError>(self.core.state.store().get(&record_key(of, version))?.is_some());
         Ok((has(table::OWED)? || has(table::MISSING)?).then(|| written(file, version)))
     }
 
     /// The file that shows a version which is owed.
     fn shown_owed(&self, file: FileId, version: RecordId) -> Result<Option<FileId>, StorageError> {
-        match self.state.store().get(&record_key(table::OWED, version))? {
+        match self.core.state.store().get(&record_key(table::OWED, version))? {
             Some(row) => self.showing(file, version, &unpack::<Owed>(&row)?.content),
             None => Ok(None),
         }

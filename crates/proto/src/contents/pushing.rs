@@ -21,13 +21,13 @@ impl<S: MetaStore> Replica<S> {
             }
             self.lend_what_was_sought(*version)?;
         }
-        let is_former = |version: &RecordId| version.origin() != self.config.origin;
+        let is_former = |version: &RecordId| version.origin() != self.core.config.origin;
         if versions.iter().any(is_former) { self.ask_about_former() } else { Ok(()) }
     }
 
     /// [`crate::Input::Propagate`]: a policy, or someone who waits, wants a version at our parent.
     pub(crate) fn handle_propagate(&mut self, version: RecordId) {
-        match self.config.role {
+        match self.core.config.role {
             Role::Home => self.want_from_children(&[version]),
             Role::Station | Role::Client => {
                 self.contents.wanted.insert(version);
@@ -37,11 +37,11 @@ impl<S: MetaStore> Replica<S> {
 
     /// A child, or our own user, waits until an origin's records are stable.
     pub(crate) fn handle_want(&mut self, origin: OriginId, through: u64) -> Result<(), StorageError> {
-        if self.config.role != Role::Client {
+        if self.core.config.role != Role::Client {
             // A client pushes all that it owes as it is.
             self.want_of(origin, through)?;
         }
-        if self.config.role != Role::Home {
+        if self.core.config.role != Role::Home {
             let known = self.contents.wanted_through.entry(origin).or_insert(0);
             *known = (*known).max(through);
         }
@@ -51,7 +51,7 @@ impl<S: MetaStore> Replica<S> {
     /// A server's half.
     fn want_of(&mut self, origin: OriginId, through: u64) -> Result<(), StorageError> {
         // A home lacks nothing of whom it does not know. A station may owe what a home that was put back has forgotten.
-        if self.config.role == Role::Home && self.origin_image(origin)?.is_none() {
+        if self.core.config.role == Role::Home && self.origin_image(origin)?.is_none() {
             return Ok(());
         }
         let (from, known) = self.contents.wants.entry(origin).or_default();
@@ -62,7 +62,7 @@ impl<S: MetaStore> Replica<S> {
     /// Looks at some of what is wanted. Answers whether there was anything to look at: an origin may have more than one step is to hold up.
     pub(crate) fn look_at_wants(&mut self) -> Result<bool, StorageError> {
         let Some((&origin, &(from, through))) = self.contents.wants.first_key_value() else { return Ok(false) };
-        let (is_home, most) = (self.config.role == Role::Home, self.config.wants_max);
+        let (is_home, most) = (self.core.config.role == Role::Home, self.core.config.wants_max);
         let of = if is_home { table::MISSING } else { table::OWED };
         let (first, _) = origin_range(of, origin, from);
         let (until, _) = origin_range(of, origin, through.saturating_add(1).min(RecordId::SEQUENCE_MAX));
@@ -119,14 +119,14 @@ impl<S: MetaStore> Replica<S> {
 
     /// The parent wants contents that we have.
     pub(crate) fn handle_wanted(&mut self, versions: Vec<RecordId>) -> Result<(), StorageError> {
-        if self.config.role == Role::Station {
+        if self.core.config.role == Role::Station {
             // What is below us has to come here first.
             self.want_from_children(&versions);
             self.contents.called.extend(&versions);
         }
         for version in versions {
             let is_ours = self.owed(version)?.is_some() || self.lent(version)?.is_some();
-            if self.config.role == Role::Client && !is_ours {
+            if self.core.config.role == Role::Client && !is_ours {
                 // We were put back to before we wrote it: somebody else is to be asked.
                 let writer = self.is_vanished(version)?;
                 self.contents.gone.insert(version, writer);
@@ -140,35 +140,35 @@ impl<S: MetaStore> Replica<S> {
     /// Pushes what is to be pushed, and tells the parent what we have.
     pub(crate) fn pump_contents(&mut self) -> Result<(), StorageError> {
         // A home that was put back has forgotten records whose contents go by another name when its state was taken over.
-        if !self.state.rescues() {
+        if !self.core.state.rescues() {
             self.tell_haves();
             self.tell_spares()?;
         }
-        let due = match self.config.role {
+        let due = match self.core.config.role {
             Role::Home => return Ok(()),
             Role::Station => self.due_of_wanted()?,
             Role::Client => {
                 let mut due = self.owed_due()?;
                 due.extend(self.lent_due()?);
-                let room = self.config.pushes_max.saturating_sub(self.contents.pushing.len() + due.len());
+                let room = self.core.config.pushes_max.saturating_sub(self.contents.pushing.len() + due.len());
                 due.extend(self.former_due(room)?);
                 due
             }
         };
         for (version, owed) in due {
             self.contents.pushing.insert(version);
-            self.outputs.push_back(Output::Push { file: owed.file, version, content: owed.content });
+            self.core.outputs.push_back(Output::Push { file: owed.file, version, content: owed.content });
         }
         Ok(())
     }
 
     pub(crate) fn tell_haves(&mut self) {
-        if self.config.role != Role::Station
+        if self.core.config.role != Role::Station
             || self.contents.haves.is_empty()
-            || self.state.ticket() > self.state.stored()
+            || self.core.state.ticket() > self.core.state.stored()
         {
             if !self.contents.haves.is_empty() {
-                self.state.want_sync();
+                self.core.state.want_sync();
             }
             return;
         }
@@ -191,7 +191,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// What we lent to another parent and this one wants.
     fn lent_due(&mut self) -> Result<Vec<(RecordId, Owed)>, StorageError> {
-        let room = self.config.pushes_max.saturating_sub(self.contents.pushing.len());
+        let room = self.core.config.pushes_max.saturating_sub(self.contents.pushing.len());
         let known =
             |version: &&RecordId| !self.contents.pushing.contains(version) && !self.contents.pushed.contains(version);
         let candidates: Vec<RecordId> = self.contents.wanted.iter().filter(known).take(room).copied().collect();
@@ -211,14 +211,14 @@ impl<S: MetaStore> Replica<S> {
     /// What is due of what is wanted. Where that leaves room, more is looked at.
     fn due_of_wanted(&mut self) -> Result<Vec<(RecordId, Owed)>, StorageError> {
         let mut due = self.wanted_due()?;
-        let room = self.config.pushes_max.saturating_sub(self.contents.pushing.len());
+        let room = self.core.config.pushes_max.saturating_sub(self.contents.pushing.len());
         for _ in 0..LOOKS_MAX {
             if due.len() >= room || !self.look_at_wants()? {
                 return Ok(due);
             }
             due = self.wanted_due()?;
         }
-        self.more_work |= due.len() < room && !self.contents.wants.is_empty();
+        self.core.more_work |= due.len() < room && !self.contents.wants.is_empty();
         Ok(due)
     }
 
@@ -234,7 +234,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn wanted_next(&self) -> Vec<RecordId> {
-        let room = self.config.pushes_max.saturating_sub(self.contents.pushing.len());
+        let room = self.core.config.pushes_max.saturating_sub(self.contents.pushing.len());
         self.contents
             .wanted
             .iter()
@@ -286,16 +286,16 @@ impl<S: MetaStore> Replica<S> {
     /// Contents do not overtake their record, which may yet be cancelled.
     pub(crate) fn is_sent(&self, version: RecordId) -> bool {
         let sent = self.uplink.position().unwrap_or_default();
-        self.state.log().position_of(version).is_none_or(|position| position <= sent)
+        self.core.state.log().position_of(version).is_none_or(|position| position <= sent)
     }
 
     pub(crate) fn owed_due(&mut self) -> Result<Vec<(RecordId, Owed)>, StorageError> {
         let durable = self.own_durable();
-        let room = self.config.pushes_max.saturating_sub(self.contents.pushing.len());
-        if room == 0 || self.contents.push_cursor >= durable || self.state.totals().owed == 0 {
+        let room = self.core.config.pushes_max.saturating_sub(self.contents.pushing.len());
+        if room == 0 || self.contents.push_cursor >= durable || self.core.state.totals().owed == 0 {
             return Ok(Vec::new());
         }
-        let origin = self.config.origin;
+        let origin = self.core.config.origin;
         let (until, _) = origin_range(table::OWED, origin, durable + 1);
         let mut due = Vec::new();
         while due.len() < room {

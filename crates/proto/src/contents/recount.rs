@@ -25,34 +25,35 @@ const FORMER_MAX: usize = 64;
 
 impl<S: MetaStore> Replica<S> {
     pub(crate) fn read_recount(&mut self) -> Result<(), StorageError> {
-        self.contents.recount = self.state.store().get(RECOUNT)?.map(|_| kind_range(table::VIEW, KeyKind::Inode).0);
+        self.contents.recount =
+            self.core.state.store().get(RECOUNT)?.map(|_| kind_range(table::VIEW, KeyKind::Inode).0);
         Ok(())
     }
 
     /// The home has less than it had told to be stable: what it lacks of ours is looked for when it is heard.
     pub(crate) fn note_recount(&mut self) {
-        if self.config.role == Role::Client {
+        if self.core.config.role == Role::Client {
             self.contents.recount = Some(kind_range(table::VIEW, KeyKind::Inode).0);
-            self.state.put_row(RECOUNT.to_vec(), Vec::new());
+            self.core.state.put_row(RECOUNT.to_vec(), Vec::new());
         }
     }
 
     /// When to go on looking.
     pub(crate) fn recount_timeout(&self) -> Option<Time> {
-        (self.contents.recount.is_some() && self.may_recount()).then_some(self.now)
+        (self.contents.recount.is_some() && self.may_recount()).then_some(self.core.now)
     }
 
     /// Whether it is yet to be seen what the home lacks of what this machine wrote under origins that it had before: of these no
     /// mark tells. What the driver has looked for in vain its home is told.
     pub(crate) fn is_recounting(&self) -> bool {
         let is_looking = self.contents.recount.is_some() || !self.contents.looks.is_empty();
-        self.config.role == Role::Client && self.histories.has_former() && is_looking
+        self.core.config.role == Role::Client && self.histories.has_former() && is_looking
     }
 
     /// Whether what the parent calls stable is the word of the home of today, and whose our records are is settled.
     fn may_recount(&self) -> bool {
         let is_forked = self.uplink.state().is_none_or(|state| state == UplinkState::Forked);
-        self.is_trusted() && !is_forked && self.is_home_reachable(self.now) == Some(true)
+        self.is_trusted() && !is_forked && self.is_home_reachable(self.core.now) == Some(true)
     }
 
     /// Goes on looking: one page of the view.
@@ -70,7 +71,7 @@ impl<S: MetaStore> Replica<S> {
             }
         }
         if next.is_none() {
-            self.state.delete_row(RECOUNT.to_vec());
+            self.core.state.delete_row(RECOUNT.to_vec());
             self.requests.note_levels_moved();
         }
         self.contents.recount = next;
@@ -80,7 +81,7 @@ impl<S: MetaStore> Replica<S> {
     /// Looks for contents that we wrote, that are not called stable, and for which nothing says that we answer.
     fn seek_own(&mut self, file: FileId, inode: &Inode, former: &BTreeSet<OriginId>) -> Result<(), StorageError> {
         let (version, content) = (inode.version, &inode.content);
-        let is_own = version.origin() == self.config.origin;
+        let is_own = version.origin() == self.core.config.origin;
         let is_ours = is_own || former.contains(&version.origin()) && !self.was_written_again(version);
         if content.root().is_none() || inode.is_removed() || !is_ours {
             return Ok(());

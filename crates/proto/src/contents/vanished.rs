@@ -52,7 +52,7 @@ impl<S: MetaStore> Replica<S> {
         content: &Content,
     ) -> Result<(), StorageError> {
         self.contents.pushing.remove(&version);
-        match self.config.role {
+        match self.core.config.role {
             Role::Client => {
                 let was_owed = self.owed(version)?.is_some();
                 if let Some((file, content)) = self.take_duty(version)? {
@@ -62,7 +62,7 @@ impl<S: MetaStore> Replica<S> {
                         self.put_vanished(version, file, content)?;
                     }
                     self.contents.gone.insert(version, was_owed);
-                    self.state.stage_own_marks();
+                    self.core.state.stage_own_marks();
                 }
             }
             Role::Station => {
@@ -107,11 +107,11 @@ impl<S: MetaStore> Replica<S> {
         content: Content,
     ) -> Result<(), StorageError> {
         let key = record_key(VANISHED, version);
-        if self.config.role == Role::Client && self.tx().get_raw(&key)?.is_none() {
-            self.state.stage_totals().vanished += 1;
-            self.state.stage_totals().vanished_bytes += size_of(&content);
+        if self.core.config.role == Role::Client && self.tx().get_raw(&key)?.is_none() {
+            self.core.state.stage_totals().vanished += 1;
+            self.core.state.stage_totals().vanished_bytes += size_of(&content);
         }
-        self.state.put_row(key, pack(&Vanished { file, content, at: self.wall }));
+        self.core.state.put_row(key, pack(&Vanished { file, content, at: self.core.wall }));
         self.contents.note_row(VANISHED, version);
         Ok(())
     }
@@ -121,10 +121,10 @@ impl<S: MetaStore> Replica<S> {
         let key = record_key(VANISHED, version);
         if let Some(bytes) = self.tx().get_raw(&key)? {
             let vanished: Vanished = unpack(&bytes)?;
-            self.state.delete_row(key);
-            if self.config.role == Role::Client {
-                self.state.stage_totals().vanished -= 1;
-                self.state.stage_totals().vanished_bytes -= size_of(&vanished.content);
+            self.core.state.delete_row(key);
+            if self.core.config.role == Role::Client {
+                self.core.state.stage_totals().vanished -= 1;
+                self.core.state.stage_totals().vanished_bytes -= size_of(&vanished.content);
             }
         }
         self.contents.gone.remove(&version);
@@ -141,18 +141,18 @@ impl<S: MetaStore> Replica<S> {
         if self.missing(version)?.is_some() {
             return Ok(());
         }
-        self.state.stage_totals().missing += 1;
-        self.state.stage_totals().missing_bytes += size_of(&content);
-        self.state.stage_marks(version.origin());
-        self.state.put_row(root_key(&root, version), Vec::new());
-        self.state.put_row(record_key(table::MISSING, version), pack(&Missing::of(file, version, content)));
+        self.core.state.stage_totals().missing += 1;
+        self.core.state.stage_totals().missing_bytes += size_of(&content);
+        self.core.state.stage_marks(version.origin());
+        self.core.state.put_row(root_key(&root, version), Vec::new());
+        self.core.state.put_row(record_key(table::MISSING, version), pack(&Missing::of(file, version, content)));
         self.contents.note_row(table::MISSING, version);
         Ok(())
     }
 
     /// Tells the parent of what is gone, as far as it has the records.
     pub(crate) fn tell_gone(&mut self) -> Result<(), StorageError> {
-        if self.config.role == Role::Home || self.contents.gone.is_empty() || !self.uplink.is_up() {
+        if self.core.config.role == Role::Home || self.contents.gone.is_empty() || !self.uplink.is_up() {
             return Ok(());
         }
         let (mut by_writer, mut others) = (Vec::new(), Vec::new());
@@ -161,7 +161,7 @@ impl<S: MetaStore> Replica<S> {
                 continue;
             }
             self.contents.gone.remove(&version);
-            if self.config.role == Role::Station && self.is_held_below(version)? {
+            if self.core.config.role == Role::Station && self.is_held_below(version)? {
                 continue;
             }
             if writer { by_writer.push(version) } else { others.push(version) }
@@ -177,10 +177,15 @@ impl<S: MetaStore> Replica<S> {
     /// Whether the parent has the record of a version of our log, so that a word about its contents says something to it.
     fn is_known_above(&self, version: RecordId) -> bool {
         let applied = self.uplink.applied_of(version.origin());
-        let is_ours = match self.config.role {
-            Role::Client => version.origin() == self.config.origin,
+        let is_ours = match self.core.config.role {
+            Role::Client => version.origin() == self.core.config.origin,
             Role::Station | Role::Home => {
-                let item = self.state.log().position_of(version).and_then(|position| self.state.log().item(position));
+                let item = self
+                    .core
+                    .state
+                    .log()
+                    .position_of(version)
+                    .and_then(|position| self.core.state.log().item(position));
                 item.is_some_and(|item| item.tentative)
             }
         };
@@ -200,12 +205,12 @@ impl<S: MetaStore> Replica<S> {
     /// it brings it by that, if it still has it.
     fn will_bring(&self, child: OriginId, version: RecordId) -> bool {
         let is_station = || self.children.is_station(child);
-        self.children.peer_of(child).is_some() && (version.origin() != self.config.origin || is_station())
+        self.children.peer_of(child).is_some() && (version.origin() != self.core.config.origin || is_station())
     }
 
     /// In a new session all of it is told again: the home answers what it has decided.
     pub(crate) fn retell_gone(&mut self) -> Result<(), StorageError> {
-        if self.config.role == Role::Station {
+        if self.core.config.role == Role::Station {
             self.note_child_away();
             return Ok(());
         }
@@ -220,8 +225,8 @@ impl<S: MetaStore> Replica<S> {
 
     /// A child went: if it stays away, what it alone has cannot be had through us.
     pub(crate) fn note_child_away(&mut self) {
-        if self.config.role == Role::Station {
-            let at = self.now + AWAY_MAX;
+        if self.core.config.role == Role::Station {
+            let at = self.core.now + AWAY_MAX;
             self.contents.gone_at = Some(self.contents.gone_at.map_or(at, |known| known.min(at)));
         }
     }
@@ -229,7 +234,7 @@ impl<S: MetaStore> Replica<S> {
     /// Tells the home, when it is time, which contents nobody below us has who is there. What we wrote again, and a client who is there
     /// may have by another name, is looked for first.
     pub(crate) fn look_for_gone(&mut self) -> Result<(), StorageError> {
-        if self.contents.gone_at.is_none_or(|at| self.now < at) {
+        if self.contents.gone_at.is_none_or(|at| self.core.now < at) {
             return Ok(());
         }
         self.contents.gone_at = None;
@@ -264,7 +269,7 @@ impl<S: MetaStore> Replica<S> {
         let mut below = Vec::new();
         for HeldVersion { version, file, content } in versions {
             if self.owed(version)?.is_some() {
-                match self.config.role {
+                match self.core.config.role {
                     Role::Station => self.contents.have(version),
                     // It is told and pushed like all that nobody has called safe, whatever is said of what came later.
                     Role::Client | Role::Home => {
@@ -290,13 +295,13 @@ impl<S: MetaStore> Replica<S> {
                 continue;
             }
             let held = HeldVersion { version, file, content: content.clone() };
-            if self.config.role == Role::Station {
+            if self.core.config.role == Role::Station {
                 self.keep_sought(held.clone());
             }
             below.push(held);
             self.look(file, version, content);
         }
-        if self.config.role == Role::Station && !below.is_empty() {
+        if self.core.config.role == Role::Station && !below.is_empty() {
             let mut by_child: BTreeMap<OriginId, Vec<HeldVersion>> = BTreeMap::new();
             for held in below {
                 for child in self.writers_below(held.version.origin())? {
@@ -312,10 +317,10 @@ impl<S: MetaStore> Replica<S> {
 
     /// Has the driver look for contents.
     pub(crate) fn look(&mut self, file: FileId, version: RecordId, content: Content) {
-        if self.config.role == Role::Client {
+        if self.core.config.role == Role::Client {
             *self.contents.looks.entry(version).or_default() += 1;
         }
-        self.state.stage_output(Output::Seek { file, version, content });
+        self.core.state.stage_output(Output::Seek { file, version, content });
     }
 
     /// Records of ours are written again by other names: what the driver looks for by these is nobody's business any more.
@@ -366,13 +371,13 @@ impl<S: MetaStore> Replica<S> {
         content: Content,
         is_here: bool,
     ) -> Result<(), StepError> {
-        if self.config.role == Role::Client {
+        if self.core.config.role == Role::Client {
             self.requests.note_levels_moved();
         }
         if self.is_stale_look(version) {
             return Ok(());
         }
-        match (self.config.role, is_here) {
+        match (self.core.config.role, is_here) {
             (Role::Home, _) => self.end_look(version, &content, is_here)?,
             (Role::Station, true) => {
                 if let Some(missing) = self.missing(version)? {
@@ -383,12 +388,13 @@ impl<S: MetaStore> Replica<S> {
             (Role::Client, true) if self.owed(version)?.is_some() => {}
             // Written again, and not sent yet: it goes up like all that is new.
             (Role::Client, true)
-                if version.origin() == self.config.origin
-                    && version.sequence() > self.uplink.sent_through().max(self.parent_has(self.config.origin)) =>
+                if version.origin() == self.core.config.origin
+                    && version.sequence()
+                        > self.uplink.sent_through().max(self.parent_has(self.core.config.origin)) =>
             {
                 self.take_vanished(version)?;
                 self.owe(version, file, content)?;
-                self.state.stage_own_marks();
+                self.core.state.stage_own_marks();
             }
             // Only writers are asked.
             (Role::Client, true) => self.lend_again(version, file, content)?,
@@ -448,17 +454,17 @@ impl<S: MetaStore> Replica<S> {
                 self.contents.gone.insert(version, writer);
                 return Ok(());
             }
-            if self.config.role == Role::Home && self.has_record(version)?
+            if self.core.config.role == Role::Home && self.has_record(version)?
                 || !is_owed && self.marks(origin)?.stable >= version.sequence()
             {
                 // It is here, was replaced, or is declared lost.
                 self.children.tell_stable(child, version);
-            } else if self.config.role == Role::Station && !is_owed {
+            } else if self.core.config.role == Role::Station && !is_owed {
                 self.contents.gone.insert(version, writer);
             }
             return Ok(());
         };
-        if self.config.role == Role::Home && is_station && self.contents.said_gone.len() < SAID_GONE_MAX {
+        if self.core.config.role == Role::Home && is_station && self.contents.said_gone.len() < SAID_GONE_MAX {
             self.contents.said_gone.entry(version).or_default().insert(child);
         }
         // What a station wrote itself, in place of others, it answers for alone; under a number that it had before, too.
@@ -480,16 +486,16 @@ impl<S: MetaStore> Replica<S> {
             self.put_vanished(version, missing.file, missing.content.clone())?;
         }
         if writer || !is_station {
-            self.state.delete_row(record_key(AWAITED, version));
+            self.core.state.delete_row(record_key(AWAITED, version));
         }
-        self.state.stage_marks(origin);
-        if self.config.role == Role::Station && missing.everybody().next().is_none() {
+        self.core.state.stage_marks(origin);
+        if self.core.config.role == Role::Station && missing.everybody().next().is_none() {
             self.contents.gone.insert(version, writer);
         } else if !missing.everybody().any(|child| self.children.peer_of(child).is_some()) {
             // The others may be away for good, or be numbers that this one had before.
             self.note_child_away();
         }
-        self.state.put_row(record_key(table::MISSING, version), pack(&missing));
+        self.core.state.put_row(record_key(table::MISSING, version), pack(&missing));
         Ok(())
     }
 }

@@ -80,7 +80,7 @@ impl<S: MetaStore> Replica<S> {
         {
             return Ok(Some(confirmed.chain));
         }
-        Ok(RecordId::new(origin, sequence).ok().and_then(|record| self.state.log().chain_at(record)))
+        Ok(RecordId::new(origin, sequence).ok().and_then(|record| self.core.state.log().chain_at(record)))
     }
 
     /// What the parent has confirmed of an origin.
@@ -98,9 +98,9 @@ impl<S: MetaStore> Replica<S> {
 
     /// Whether the parent's word of our own records is about other ones than ours, and how that shows.
     fn own_fork(&mut self, through: u64, chain: Chain) -> Result<Option<String>, StorageError> {
-        let origin = self.config.origin;
+        let origin = self.core.config.origin;
         if self.is_of_another_copy(through) {
-            let last = self.state.sequence();
+            let last = self.core.state.sequence();
             let text =
                 format!("the parent has record {origin}.{through}, and {last} is the last that this store wrote");
             return Ok(Some(text));
@@ -122,7 +122,7 @@ impl<S: MetaStore> Replica<S> {
                 fork = fork.or(self.own_fork(*through, *chain)?);
                 continue;
             }
-            if self.config.role == Role::Client {
+            if self.core.config.role == Role::Client {
                 // One that it had before: of that it sends nothing.
                 continue;
             }
@@ -130,7 +130,7 @@ impl<S: MetaStore> Replica<S> {
             let differs = known.is_some_and(|known| known != *chain);
             // A parent that was put back lacks what ours follow: it would refuse them for that. It speaks of the origins
             // that the greeting named; of others, whose first records came since, nothing is known.
-            let lacks = self.config.role == Role::Station && *through < self.confirmed_applied(*origin)?;
+            let lacks = self.core.config.role == Role::Station && *through < self.confirmed_applied(*origin)?;
             if differs || lacks {
                 doubtful.insert(*origin);
             } else if known.is_none() && *through > self.confirmed_applied(*origin)? {
@@ -145,11 +145,11 @@ impl<S: MetaStore> Replica<S> {
     /// A client's history forked, and its parent was put back: what that lost of ours is written again, too. If another copy wrote
     /// the newest number that it has, it has of ours what lies before one of its gaps.
     pub(crate) fn note_lost_beside_fork(&mut self, ends: &[u64]) -> Result<(), StorageError> {
-        let own = self.config.origin;
+        let own = self.core.config.origin;
         let newest = self.uplink.applied_of(own);
         let ours = ends.iter().copied().chain([newest]).filter(|number| !self.is_of_another_copy(*number));
         let has = ours.max().unwrap_or(0);
-        if self.config.role == Role::Client && has < self.confirmed_applied(own)? {
+        if self.core.config.role == Role::Client && has < self.confirmed_applied(own)? {
             self.histories.fork.lost_after = Some(has);
             self.histories.fork.lost_before = self.lost_of_former()?;
         }
@@ -158,7 +158,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// What the parent's images say of our history.
     pub(crate) fn fork_in_images(&mut self, images: &[KeyImage]) -> Result<Option<String>, StorageError> {
-        let own = self.config.origin;
+        let own = self.core.config.origin;
         for pair in images {
             if let (Key::Origin(origin), Some(Image::Origin(image))) = (&pair.key, &pair.image)
                 && *origin == own
@@ -176,7 +176,7 @@ impl<S: MetaStore> Replica<S> {
     /// records before it. One of them that stored into a file which still shows what that was made upon is another one there: a copy that
     /// went on cancelled it, for the sake of what only that copy had.
     fn fork_of_a_store(&mut self, applied: u64, images: &[KeyImage]) -> Result<Option<String>, StorageError> {
-        if self.config.role != Role::Client || self.known_chain(self.config.origin, applied)?.is_some() {
+        if self.core.config.role != Role::Client || self.known_chain(self.core.config.origin, applied)?.is_some() {
             return Ok(None);
         }
         let shows = |pair: &KeyImage| match (&pair.key, &pair.image) {
@@ -184,7 +184,7 @@ impl<S: MetaStore> Replica<S> {
             _ => None,
         };
         let shown: BTreeMap<FileId, RecordId> = images.iter().filter_map(shows).collect();
-        for position in self.state.log().tentative_through(self.config.origin, applied) {
+        for position in self.core.state.log().tentative_through(self.core.config.origin, applied) {
             let record = self.log_entry(position)?.record;
             if let Op::Store { file, base, .. } = record.op
                 && shown.get(&file) == Some(&base)
@@ -198,13 +198,14 @@ impl<S: MetaStore> Replica<S> {
     /// What a mark says of a history. It is compared with what is tentative: the rest was when it was confirmed.
     pub(crate) fn fork_of_mark(&mut self, mark: &Mark) -> Result<Option<String>, StorageError> {
         let (origin, applied) = (mark.origin, mark.applied);
-        if origin == self.config.origin && self.is_of_another_copy(applied) {
+        if origin == self.core.config.origin && self.is_of_another_copy(applied) {
             return Ok(Some(format!(
                 "the parent acknowledged record {origin}.{applied}, which this store never wrote"
             )));
         }
-        let tentative = RecordId::new(origin, applied).ok().and_then(|record| self.state.log().position_of(record));
-        let item = tentative.and_then(|position| self.state.log().item(position));
+        let tentative =
+            RecordId::new(origin, applied).ok().and_then(|record| self.core.state.log().position_of(record));
+        let item = tentative.and_then(|position| self.core.state.log().item(position));
         let differs = item.is_some_and(|item| item.chain.check() != mark.check);
         Ok(differs.then(|| format!("the parent acknowledged another record {origin}.{applied}")))
     }
@@ -213,11 +214,11 @@ impl<S: MetaStore> Replica<S> {
     /// origin is not about our records of it before that.
     pub(crate) fn is_placed(&mut self, mark: &Mark) -> Result<bool, StorageError> {
         let (origin, applied) = (mark.origin, mark.applied);
-        if self.config.role != Role::Station || origin == self.config.origin {
+        if self.core.config.role != Role::Station || origin == self.core.config.origin {
             return Ok(true);
         }
         let is_tentative =
-            RecordId::new(origin, applied).is_ok_and(|record| self.state.log().position_of(record).is_some());
+            RecordId::new(origin, applied).is_ok_and(|record| self.core.state.log().position_of(record).is_some());
         Ok(is_tentative || applied <= self.confirmed_applied(origin)?)
     }
 
@@ -230,7 +231,7 @@ impl<S: MetaStore> Replica<S> {
             known.is_some_and(|known| known != image.chain) || image.applied < self.confirmed_applied(origin)?;
         // Written in another life than the parent knows under such numbers, or with a number that nothing has there.
         let is_of_another_life = |item: &LogItem| image.lives.life_at(item.id.sequence()) != Some(item.life);
-        let mut tentative = self.state.log().tentative_of(origin);
+        let mut tentative = self.core.state.log().tentative_of(origin);
         let first = if differs {
             // Where the two part is not known: then all that is not confirmed counts.
             tentative.next()

@@ -92,7 +92,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn begin_fork(&mut self, reason: String) {
         if self.histories.fork.noticed.is_none() {
             tracing::warn!(reason, "the history of this store forked");
-            self.outputs.push_back(Output::Forked { reason: reason.clone() });
+            self.core.outputs.push_back(Output::Forked { reason: reason.clone() });
             self.histories.fork.noticed = Some(reason);
         }
         self.set_standing(UplinkState::Forked);
@@ -102,7 +102,7 @@ impl<S: MetaStore> Replica<S> {
     /// Asks for a new origin, and again with every ping until it comes.
     pub(crate) fn ask_renewal(&mut self) {
         if self.uplink.state() == Some(UplinkState::Forked) {
-            self.tell_parent(Up::Renew { of: self.config.origin, life: self.config.life });
+            self.tell_parent(Up::Renew { of: self.core.config.origin, life: self.core.config.life });
         }
     }
 
@@ -111,13 +111,13 @@ impl<S: MetaStore> Replica<S> {
         (of, life): (OriginId, Life),
         (origin, admission): (OriginId, Option<Seal>),
     ) -> Result<(), StepError> {
-        if of == self.config.origin && life == self.config.life {
+        if of == self.core.config.origin && life == self.core.config.life {
             if self.histories.fork.noticed.is_none() {
                 return Ok(());
             }
             // What is written again would be mixed with what was written before, by the same numbers.
             let is_used =
-                origin == of || self.is_former(origin)? || self.state.log().origins().any(|known| known == origin);
+                origin == of || self.is_former(origin)? || self.core.state.log().origins().any(|known| known == origin);
             if is_used && let Some(peer) = self.uplink.peer() {
                 return Err(StepError::Peer(peer, format!("granted origin {origin}, which is not new")));
             }
@@ -135,8 +135,8 @@ impl<S: MetaStore> Replica<S> {
     /// # Errors
     /// The store failed.
     pub fn adopt_origin(&mut self, now: Time, wall: WallTime, origin: OriginId) -> Result<(), GrantError> {
-        self.now = self.now.max(now);
-        self.wall = wall;
+        self.core.now = self.core.now.max(now);
+        self.core.wall = wall;
         self.histories.fork.lost_after = Some(0);
         // Whom it does not know under this one it knows under none of those before: it would have given this one back (`admit_again`).
         let former = self.former_origins(FORMER_NAMED_MAX)?;
@@ -155,13 +155,13 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn take_new_origin(&mut self, origin: OriginId, admission: Option<Seal>) -> Result<(), StepError> {
-        let former = self.config.origin;
+        let former = self.core.config.origin;
         let (skips, sent_through) = (self.histories.skips, self.uplink.sent_through());
         let done = self.go_on_as(origin, admission).and_then(|records| self.commit().map(|()| records));
         let records = match done {
             Ok(records) => records,
             Err(error) => {
-                self.config.origin = former;
+                self.core.config.origin = former;
                 self.histories.skips = skips;
                 self.uplink.set_sent_through(sent_through);
                 return Err(error.into());
@@ -170,19 +170,19 @@ impl<S: MetaStore> Replica<S> {
         tracing::info!(%former, %origin, records, "goes on under another origin");
         self.histories.fork.noticed = None;
         self.histories.gaps = Gaps::default();
-        self.histories.fork.went_on.insert(former, (origin, self.state.sequence()));
-        self.state.tally_log_anew();
+        self.histories.fork.went_on.insert(former, (origin, self.core.state.sequence()));
+        self.core.state.tally_log_anew();
         self.histories.fork.lost_after = None;
         self.histories.fork.lost_before.clear();
         self.requests.forget_own();
         self.lose_locks_of(former);
         if records > 0 {
-            self.requests.note_own(self.state.ticket(), 1);
+            self.requests.note_own(self.core.state.ticket(), 1);
         }
         self.requests.note_levels_moved();
-        self.state.want_sync();
-        self.outputs.push_back(Output::Renewed { former, origin, records });
-        self.outputs.push_back(Output::InvalidateAll);
+        self.core.state.want_sync();
+        self.core.outputs.push_back(Output::Renewed { former, origin, records });
+        self.core.outputs.push_back(Output::InvalidateAll);
         if let Some(peer) = self.uplink.peer() {
             self.disconnect(peer, format!("goes on as origin {origin}, since the history of {former} forked"));
         }
@@ -191,8 +191,9 @@ impl<S: MetaStore> Replica<S> {
 
     /// Takes out of the view what nobody confirmed, and writes it again under a new origin. Answers how many records.
     fn go_on_as(&mut self, origin: OriginId, admission: Option<Seal>) -> Result<u64, StorageError> {
-        let former = self.config.origin;
+        let former = self.core.config.origin;
         let own: Vec<(LogPosition, LogItem)> = self
+            .core
             .state
             .log()
             .from(LogPosition::START)
@@ -216,17 +217,17 @@ impl<S: MetaStore> Replica<S> {
         // Of what the parent had confirmed: what was to be done upon it is written again after it.
         let mut lost_of = self.histories.fork.lost_before.clone();
         lost_of.extend(self.histories.fork.lost_after.map(|after| (former, after)));
-        let lost = if self.config.role == Role::Client { self.find_own_lost(&lost_of)? } else { Lost::default() };
+        let lost = if self.core.config.role == Role::Client { self.find_own_lost(&lost_of)? } else { Lost::default() };
         for (position, _) in own {
-            self.state.delete_row(log_key(position));
-            self.state.stage_forgotten(position);
+            self.core.state.delete_row(log_key(position));
+            self.core.state.stage_forgotten(position);
         }
         self.change_origin(origin)?;
         self.keep_admission(admission);
-        let last = self.state.sequence();
-        self.histories.fork.told_by = self.state.resume().map(|known| known.stamp);
-        self.state.set_sequence(0);
-        self.state.set_resume(None);
+        let last = self.core.state.sequence();
+        self.histories.fork.told_by = self.core.state.resume().map(|known| known.stamp);
+        self.core.state.set_sequence(0);
+        self.core.state.set_resume(None);
         self.histories.skips = false;
         self.uplink.set_sent_through(0);
         if let Some(image) = image {
@@ -275,10 +276,10 @@ impl<S: MetaStore> Replica<S> {
         }
         let mut count = 0;
         for Rewrite { record, held, formers } in left {
-            let Ok(id) = RecordId::new(self.config.origin, self.next_sequence()) else { break };
+            let Ok(id) = RecordId::new(self.core.config.origin, self.next_sequence()) else { break };
             let record = self.as_written_now(record, id);
             self.skip_lost()?;
-            self.state.set_sequence(id.sequence());
+            self.core.state.set_sequence(id.sequence());
             let is_directory = matches!(record.op, Op::Mkdir { .. });
             let effect = self.take_record(record.clone(), held)?;
             let (mut source, mut is_gone) = (None, false);
@@ -290,18 +291,18 @@ impl<S: MetaStore> Replica<S> {
             }
             if let Some(source) = source {
                 self.note_content(&record, &effect, source)?;
-            } else if is_gone && self.config.role == Role::Client {
+            } else if is_gone && self.core.config.role == Role::Client {
                 self.note_gone_again(&record)?;
-            } else if self.config.role == Role::Client && self.histories.fork.lost_after.is_some() {
+            } else if self.core.config.role == Role::Client && self.histories.fork.lost_after.is_some() {
                 // The home had them, and lost them.
                 self.look_for_own(&record)?;
             }
-            if is_directory && self.config.role == Role::Client {
+            if is_directory && self.core.config.role == Role::Client {
                 self.watch_own_directory(FileId::made_by(id));
             }
             count += 1;
         }
-        self.state.stage_marks(self.config.origin);
+        self.core.state.stage_marks(self.core.config.origin);
         Ok(count)
     }
 
@@ -319,7 +320,7 @@ impl<S: MetaStore> Replica<S> {
             self.release(former)?;
             return Ok(Some(Source::Own));
         }
-        if self.config.role == Role::Client {
+        if self.core.config.role == Role::Client {
             self.take_vanished(former)?;
         }
         if self.lent(former)?.is_some() {
@@ -329,12 +330,12 @@ impl<S: MetaStore> Replica<S> {
         }
         let Some(missing) = self.missing(former)? else { return Ok(None) };
         self.settle_missing(former, &missing);
-        let origin = missing.holders.first().copied().unwrap_or(self.config.origin);
+        let origin = missing.holders.first().copied().unwrap_or(self.core.config.origin);
         Ok(Some(Source::Child { origin, is_station: true, held: !missing.holders.is_empty() }))
     }
 
     pub(crate) fn note_renamed(&mut self, former: RecordId, again: Again) {
-        self.state.put_row(record_key(RENAMED, former), pack(&again));
+        self.core.state.put_row(record_key(RENAMED, former), pack(&again));
         let Again { record: id, stored_into } = again;
         self.histories.fork.renamed.insert(former, id);
         self.histories.fork.renames_waiting = true;
@@ -349,7 +350,7 @@ impl<S: MetaStore> Replica<S> {
         }
         while self.histories.fork.renamed.len() > RENAMED_MAX {
             if let Some((oldest, _)) = self.histories.fork.renamed.pop_first() {
-                self.state.delete_row(record_key(RENAMED, oldest));
+                self.core.state.delete_row(record_key(RENAMED, oldest));
             }
         }
     }
@@ -360,16 +361,16 @@ impl<S: MetaStore> Replica<S> {
     /// Origins of which the home has other records than our log, with what the home has not.
     pub(crate) fn parted_in(&mut self, cut: &[KeyImage]) -> Result<Vec<(OriginId, Vec<LogEntry>)>, StorageError> {
         let mut parted = Vec::new();
-        if self.config.role != Role::Station {
+        if self.core.config.role != Role::Station {
             return Ok(parted);
         }
         for pair in cut {
             let (Key::Origin(origin), Some(Image::Origin(image))) = (&pair.key, &pair.image) else { continue };
-            if *origin == self.config.origin {
+            if *origin == self.core.config.origin {
                 continue;
             }
             let Some(first) = self.first_parted(*origin, image)? else { continue };
-            let left = self.state.log().tentative_of(*origin).filter(|(_, item)| item.id.sequence() >= first);
+            let left = self.core.state.log().tentative_of(*origin).filter(|(_, item)| item.id.sequence() >= first);
             let positions: Vec<LogPosition> = left.map(|(position, _)| position).collect();
             parted.push((*origin, self.entries(&positions)?));
         }
@@ -386,7 +387,7 @@ impl<S: MetaStore> Replica<S> {
         let taken = self.take_cut(cut);
         self.histories.fork.parted.clear();
         taken?;
-        if self.state.rescues() && self.state.reset().is_some() {
+        if self.core.state.rescues() && self.core.state.reset().is_some() {
             // What was lost is made again first: it may be what these records are about.
             self.histories.fork.unwritten.extend(parted);
             return Ok(());
@@ -407,6 +408,7 @@ impl<S: MetaStore> Replica<S> {
         }
         let done: BTreeSet<OriginId> = self.histories.fork.unwritten.iter().map(|(origin, _)| *origin).collect();
         let tentative = self
+            .core
             .state
             .log()
             .from(LogPosition::START)
@@ -437,16 +439,16 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         // Our own new records begin behind those that nobody will have.
-        self.histories.skips |= parted.iter().any(|(origin, _)| *origin == self.config.origin);
+        self.histories.skips |= parted.iter().any(|(origin, _)| *origin == self.core.config.origin);
         self.take_parted(gone, parted)
     }
 
     /// Before the home's state is taken over: what tentative records touch as it was.
     pub(crate) fn note_touched(&mut self) -> Result<(), StorageError> {
-        if !self.state.rescues() || !self.histories.fork.touched.is_empty() {
+        if !self.core.state.rescues() || !self.histories.fork.touched.is_empty() {
             return Ok(());
         }
-        let tentative = self.state.log().from(LogPosition::START).filter(|(_, item)| item.tentative);
+        let tentative = self.core.state.log().from(LogPosition::START).filter(|(_, item)| item.tentative);
         let positions: Vec<LogPosition> = tentative.map(|(position, _)| position).collect();
         for position in positions {
             let entry = self.log_entry(position)?;
@@ -464,7 +466,7 @@ impl<S: MetaStore> Replica<S> {
             self.keep_parted(&entries);
             let records = self.write_again(entries)?;
             tracing::warn!(%of, records, "the home has other records of a member: ours are written again");
-            self.state.stage_output(Output::Rescued { of, records });
+            self.core.state.stage_output(Output::Rescued { of, records });
         }
         // Who was to bring the contents may have them no more, and knows nothing of their new names.
         self.note_child_away();
@@ -490,7 +492,7 @@ impl<S: MetaStore> Replica<S> {
         if of != child && !is_station {
             return Err(StepError::Peer(peer, "wants a new origin for another".to_owned()));
         }
-        if self.config.role != Role::Home {
+        if self.core.config.role != Role::Home {
             if self.has_of(of) {
                 // It asks again.
                 return Ok(());
@@ -520,7 +522,7 @@ impl<S: MetaStore> Replica<S> {
     /// Whether we have records of an origin that the home lacks. Whoever gives that origin up relies on it that they come home, and keeps them
     /// no longer.
     fn has_of(&self, origin: OriginId) -> bool {
-        self.state.log().origins().any(|known| known == origin)
+        self.core.state.log().origins().any(|known| known == origin)
     }
 
     /// The origin in place of another: the one that this life got before, or a new one.

@@ -56,15 +56,15 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn keep_found(&mut self) {
         for (kind, file) in self.histories.fork.lost.unkept.clone() {
             if let Some(found) = Found::of(&self.histories.fork.lost, kind, file) {
-                self.state.put_row(found_key(kind, file), pack(&found));
-                self.state.stage_found(kind, file);
+                self.core.state.put_row(found_key(kind, file), pack(&found));
+                self.core.state.stage_found(kind, file);
             }
         }
     }
 
     /// A takeover was not ended when the store was closed.
     pub(crate) fn read_found(&mut self) -> Result<(), StorageError> {
-        if !self.state.rescues() {
+        if !self.core.state.rescues() {
             return Ok(());
         }
         let mut lost = Lost::default();
@@ -85,7 +85,7 @@ impl<S: MetaStore> Replica<S> {
     /// The takeover has ended.
     pub(crate) fn forget_found(&mut self) -> Result<(), StorageError> {
         for (key, _) in self.found_rows()? {
-            self.state.delete_row(key);
+            self.core.state.delete_row(key);
         }
         Ok(())
     }

@@ -44,19 +44,19 @@ fn gap_key(origin: OriginId, after: u64) -> Vec<u8> {
 impl<S: MetaStore> Replica<S> {
     /// A life begins behind this gap.
     pub(crate) fn note_gap(&mut self, gap: Gap) {
-        let origin = self.config.origin;
-        self.state.put_row(gap_key(origin, gap.0), pack(&gap.1));
+        let origin = self.core.config.origin;
+        self.core.state.put_row(gap_key(origin, gap.0), pack(&gap.1));
         let excess = (self.histories.gaps.0.len() + 1).saturating_sub(GAPS_MAX);
         let oldest: Vec<u64> = self.histories.gaps.0.keys().take(excess).copied().collect();
         for after in oldest {
-            self.state.delete_row(gap_key(origin, after));
+            self.core.state.delete_row(gap_key(origin, after));
         }
-        self.state.stage_gap(gap);
+        self.core.state.stage_gap(gap);
     }
 
     pub(crate) fn read_gaps(&mut self) -> Result<(), StorageError> {
         let mut gaps = Gaps::default();
-        let (start, end) = (gap_key(self.config.origin, 0), gap_key(self.config.origin, u64::MAX));
+        let (start, end) = (gap_key(self.core.config.origin, 0), gap_key(self.core.config.origin, u64::MAX));
         self.each(&start, &end, |key, value| {
             let after = key.len().checked_sub(8).map(|at| parse_number_key(&key[at - 1..])).transpose()?;
             gaps.insert((after.unwrap_or_default(), unpack(value)?));
@@ -75,9 +75,9 @@ impl<S: MetaStore> Replica<S> {
     /// Whether this store has a record, or had it until it was confirmed: what it lost in a crash, or another copy of it
     /// gave, it has not.
     pub(crate) fn is_our_own(&self, record: RecordId) -> bool {
-        self.config.role == Role::Client
-            && record.origin() == self.config.origin
-            && record.sequence() <= self.state.sequence()
+        self.core.config.role == Role::Client
+            && record.origin() == self.core.config.origin
+            && record.sequence() <= self.core.state.sequence()
             && self.histories.gaps.around(record.sequence()).is_none()
     }
 }

@@ -32,12 +32,13 @@ const FORMER_MAX: usize = 1024;
 impl<S: MetaStore> Replica<S> {
     /// Whether the store is to become a home's.
     pub(crate) fn check_identity(&mut self) -> Result<bool, OpenError> {
-        let role = role_number(self.config.role);
-        let mine = Identity { volume: self.config.volume, role, origin: self.config.origin, former: Vec::new() };
-        let Some(bytes) = self.state.store().get(IDENTITY)? else {
-            self.state.put_row(IDENTITY.to_vec(), pack(&mine));
+        let role = role_number(self.core.config.role);
+        let mine =
+            Identity { volume: self.core.config.volume, role, origin: self.core.config.origin, former: Vec::new() };
+        let Some(bytes) = self.core.state.store().get(IDENTITY)? else {
+            self.core.state.put_row(IDENTITY.to_vec(), pack(&mine));
             // What is empty may be a copy, too: of a machine that had joined and not written yet.
-            self.histories.skips = self.config.role == Role::Client && self.config.life != Life::NONE;
+            self.histories.skips = self.core.config.role == Role::Client && self.core.config.life != Life::NONE;
             // Not with the first input: it may come to nothing.
             self.commit()?;
             return Ok(false);
@@ -45,30 +46,32 @@ impl<S: MetaStore> Replica<S> {
         let theirs: Identity = unpack(&bytes)?;
         let is_known = theirs.origin == mine.origin || theirs.former.contains(&mine.origin);
         let is_station = theirs.role == role_number(Role::Station);
-        let succeeds = self.config.succeeds && self.config.role == Role::Home && is_station;
+        let succeeds = self.core.config.succeeds && self.core.config.role == Role::Home && is_station;
         if theirs.volume != mine.volume || !(theirs.role == mine.role || succeeds) || !is_known {
             return Err(OpenError::Foreign(format!("origin {} of volume {}", theirs.origin, theirs.volume)));
         }
         // The store knows best: it took a new origin when the history of the former one had forked.
-        self.config.origin = theirs.origin;
+        self.core.config.origin = theirs.origin;
         self.histories.fork.has_former = !theirs.former.is_empty();
         self.histories.reopened = true;
-        self.histories.skips = self.config.role == Role::Client;
+        self.histories.skips = self.core.config.role == Role::Client;
         Ok(succeeds)
     }
 
     /// From now on the store is of the role that we were opened in.
     pub(crate) fn take_role(&mut self) -> Result<(), StorageError> {
-        let bytes = self.state.store().get(IDENTITY)?;
+        let bytes = self.core.state.store().get(IDENTITY)?;
         let bytes = bytes.ok_or_else(|| StorageError::Corrupt("a store without identity".to_owned()))?;
         let identity: Identity = unpack(&bytes)?;
-        self.state.put_row(IDENTITY.to_vec(), pack(&Identity { role: role_number(self.config.role), ..identity }));
+        self.core
+            .state
+            .put_row(IDENTITY.to_vec(), pack(&Identity { role: role_number(self.core.config.role), ..identity }));
         Ok(())
     }
 
     /// Whether this store wrote under another origin before.
     pub(crate) fn is_former(&self, origin: OriginId) -> Result<bool, StorageError> {
-        let bytes = self.state.store().get(IDENTITY)?;
+        let bytes = self.core.state.store().get(IDENTITY)?;
         let identity: Option<Identity> = bytes.map(|bytes| unpack(&bytes)).transpose()?;
         Ok(identity.is_some_and(|identity| identity.former.contains(&origin)))
     }
@@ -90,8 +93,8 @@ impl<S: MetaStore> Replica<S> {
         let excess = identity.former.len().saturating_sub(FORMER_MAX);
         identity.former.drain(..excess);
         identity.origin = origin;
-        self.state.put_row(IDENTITY.to_vec(), pack(&identity));
-        self.config.origin = origin;
+        self.core.state.put_row(IDENTITY.to_vec(), pack(&identity));
+        self.core.config.origin = origin;
         self.histories.fork.has_former = true;
         Ok(())
     }

@@ -81,7 +81,7 @@ impl<S: MetaStore> Replica<S> {
     /// Reads the lives and notes the present one, if the driver drew one. It is durable before any child hears of it,
     /// since what a child is told waits for all that was committed before.
     pub(crate) fn begin_life(&mut self) -> Result<(), StorageError> {
-        if self.config.life == Life::NONE {
+        if self.core.config.life == Life::NONE {
             return Ok(());
         }
         let mut rows = Vec::new();
@@ -93,12 +93,12 @@ impl<S: MetaStore> Replica<S> {
             Ok(())
         })?;
         let number = rows.last().map_or(0, |(number, _)| number + 1);
-        let opened = Opened { life: self.config.life, at: self.state.change() };
-        self.state.put_row(life_key(number), pack(&(opened.life, opened.at)));
+        let opened = Opened { life: self.core.config.life, at: self.core.state.change() };
+        self.core.state.put_row(life_key(number), pack(&(opened.life, opened.at)));
         rows.push((number, opened));
         let excess = rows.len().saturating_sub(LIVES_MAX);
         for (old, _) in rows.drain(..excess) {
-            self.state.delete_row(life_key(old));
+            self.core.state.delete_row(life_key(old));
         }
         let is_cut = rows.first().is_some_and(|(number, _)| *number > 0);
         self.histories.lives = Lives {
@@ -123,28 +123,28 @@ impl<S: MetaStore> Replica<S> {
         let Some((number, opened)) = self.histories.lives.present else { return Ok(()) };
         let key = life_key(number);
         if self.tx().get_raw(&key)?.is_none() {
-            self.state.put_row(key, pack(&(opened.life, opened.at)));
+            self.core.state.put_row(key, pack(&(opened.life, opened.at)));
         }
         Ok(())
     }
 
     /// The home went back, and so did we: what children know may be of what was lost. They begin anew, and are told so.
     pub(crate) fn begin_after_loss(&mut self) {
-        let Some((number, _)) = self.histories.lives.present.filter(|_| self.config.role == Role::Station) else {
+        let Some((number, _)) = self.histories.lives.present.filter(|_| self.core.config.role == Role::Station) else {
             return;
         };
         // Each opening draws its life, and this one is as good as another opening.
-        let mut bytes = self.config.life.0.to_be_bytes().to_vec();
-        bytes.extend(self.state.change().0.to_be_bytes());
+        let mut bytes = self.core.config.life.0.to_be_bytes().to_vec();
+        bytes.extend(self.core.state.change().0.to_be_bytes());
         let drawn = Digest::of(&bytes).as_bytes().iter().take(4).fold(0, |life, byte| life << 8 | u32::from(*byte));
-        let opened = Opened { life: Life(drawn.max(1)), at: self.state.change() };
-        (0..=number).for_each(|old| self.state.delete_row(life_key(old)));
+        let opened = Opened { life: Life(drawn.max(1)), at: self.core.state.change() };
+        (0..=number).for_each(|old| self.core.state.delete_row(life_key(old)));
         // From the first row on, so that no life counts as forgotten: what is not known here is lost.
-        self.state.put_row(life_key(0), pack(&(opened.life, opened.at)));
-        self.config.life = opened.life;
+        self.core.state.put_row(life_key(0), pack(&(opened.life, opened.at)));
+        self.core.config.life = opened.life;
         self.histories.lives.opened = vec![opened];
         self.histories.lives.is_cut = false;
-        self.histories.lives.lost_at = Some(self.now);
+        self.histories.lives.lost_at = Some(self.core.now);
         self.histories.lives.present = Some((0, opened));
         self.children.end_all();
     }
@@ -152,7 +152,7 @@ impl<S: MetaStore> Replica<S> {
     /// Whether a child that comes from another server may have seen there what is lost here, and would wait for it. After so
     /// long nobody waits any more.
     pub(crate) fn has_lost_lately(&self) -> bool {
-        self.histories.lives.lost_at.is_some_and(|at| self.now < at + self.config.seen_kept)
+        self.histories.lives.lost_at.is_some_and(|at| self.core.now < at + self.core.config.seen_kept)
     }
 
     pub(crate) fn end_children(&mut self) {
@@ -165,16 +165,16 @@ impl<S: MetaStore> Replica<S> {
 
     /// Names this store for children, and its present life; made at the first need, since only then the date is known.
     pub(crate) fn own_stamp(&mut self) -> Stamp {
-        let life = self.config.life;
-        let stamp = Stamp { origin: self.config.origin, born: self.wall, life };
-        let first = self.state.name_store(stamp);
+        let life = self.core.config.life;
+        let stamp = Stamp { origin: self.core.config.origin, born: self.core.wall, life };
+        let first = self.core.state.name_store(stamp);
         Stamp { life, ..first }
     }
 
     /// Whether a child's cursor is of our history.
     pub(crate) fn place_cursor(&mut self, resume: &Resume, is_station: bool) -> Cursor {
         let stamp = self.own_stamp();
-        let current = self.state.change();
+        let current = self.core.state.change();
         if resume.stamp.origin != stamp.origin {
             // A station has no other parent than the home: this one took the place of the one that it knew.
             let is_of_former = is_station && self.histories.succession.is_some();

@@ -192,7 +192,7 @@ impl<S: MetaStore> Replica<S> {
     /// written again before is named by its newer name in all that it has since, and the former one is then that of what another copy
     /// of its store wrote.
     pub(crate) fn written_now(&self, former: RecordId) -> Option<RecordId> {
-        self.histories.fork.renamed.get(&former).copied().filter(|now| now.origin() == self.config.origin)
+        self.histories.fork.renamed.get(&former).copied().filter(|now| now.origin() == self.core.config.origin)
     }
 
     /// What a version is called that was written again as a record. One that was written over, and became one record with the one

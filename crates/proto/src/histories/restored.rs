@@ -140,7 +140,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn note_went_back(&mut self, child: OriginId) {
         if !std::mem::replace(&mut self.histories.lives.went_back, true) {
             tracing::warn!(%child, "this store was put back to an older copy: a child knows more than it");
-            self.state.stage_output(Output::WentBack { child });
+            self.core.state.stage_output(Output::WentBack { child });
             self.tell_who_came_before();
         }
     }
@@ -154,7 +154,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// What the parent, that was put back, shows otherwise than it had shown it.
     pub(crate) fn find_older(&mut self, cut: &[KeyImage]) -> Result<(), StorageError> {
-        if self.config.role != Role::Station || !self.state.rescues() {
+        if self.core.config.role != Role::Station || !self.core.state.rescues() {
             return Ok(());
         }
         for pair in cut {
@@ -356,14 +356,14 @@ impl<S: MetaStore> Replica<S> {
 
     /// A key that the parent, that was put back, does not name any more.
     pub(crate) fn find_gone(&mut self, key: &Key) -> Result<(), StorageError> {
-        if self.state.rescues()
+        if self.core.state.rescues()
             && let Key::Inode(file) = key
             && let Some(inode) = wayfs_tree::inode(&self.tx(), *file)?
         {
             let names = wayfs_tree::names_of(&self.tx(), *file, &inode)?;
             self.histories.fork.lost.add_gone(*file, inode, names);
         }
-        if self.state.rescues()
+        if self.core.state.rescues()
             && let Key::Entry(parent, name) = key
         {
             self.note_name(&Place { parent: *parent, name: name.clone() }, None)?;

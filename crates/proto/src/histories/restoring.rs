@@ -144,7 +144,7 @@ impl<S: MetaStore> Replica<S> {
         names.written += self.write_op(op, uid, Some(file.maker()))?;
         // It was made with what had been stored into it: what was written upon that is upon this.
         if inode.version != file.maker()
-            && let Ok(made) = RecordId::new(self.config.origin, self.state.sequence())
+            && let Ok(made) = RecordId::new(self.core.config.origin, self.core.state.sequence())
         {
             self.note_renamed(inode.version, Again { record: made, stored_into: None });
         }
@@ -278,29 +278,29 @@ impl<S: MetaStore> Replica<S> {
 
     /// Writes a record of our own. `former`: the record that it stands for.
     pub(crate) fn write_op(&mut self, op: Op, user: u32, former: Option<RecordId>) -> Result<u64, StorageError> {
-        let Ok(id) = RecordId::new(self.config.origin, self.next_sequence()) else { return Ok(0) };
-        let record = Record { id, time: self.wall, user: UserId(user), op };
+        let Ok(id) = RecordId::new(self.core.config.origin, self.next_sequence()) else { return Ok(0) };
+        let record = Record { id, time: self.core.wall, user: UserId(user), op };
         // It is made of a state: that is what it was seen upon, by whatever name.
         let names = |name| self.written_now(name);
         let record = crate::histories::renamed::renamed_record(record, id, &names, &names);
         self.skip_lost()?;
-        self.state.set_sequence(id.sequence());
+        self.core.state.set_sequence(id.sequence());
         if let Some(former) = former {
             self.note_renamed(former, Again::of(&record));
         }
         let effect = self.take_record(record.clone(), true)?;
         // Whether the bytes are here the driver knows.
-        let content = if self.config.role == Role::Client {
+        let content = if self.core.config.role == Role::Client {
             self.look_for_own(&record)?;
             None
         } else {
-            let source = Source::Child { origin: self.config.origin, is_station: true, held: false };
+            let source = Source::Child { origin: self.core.config.origin, is_station: true, held: false };
             self.note_content(&record, &effect, source)?
         };
         if let Some(file) = effect.file.or_else(|| crate::inspect::file_of(&record.op, id)) {
-            self.state.stage_output(Output::Applied { file, record: id, content });
+            self.core.state.stage_output(Output::Applied { file, record: id, content });
         }
-        self.state.stage_marks(self.config.origin);
+        self.core.state.stage_marks(self.core.config.origin);
         Ok(1)
     }
 }

@@ -62,10 +62,10 @@ impl<S: MetaStore> Replica<S> {
     pub fn prospect(&self) -> Prospect {
         let count = |number: i64| u64::try_from(number).unwrap_or(0);
         Prospect {
-            is_whole: self.state.synced() && self.state.reset().is_none() && !self.state.rescues(),
-            tentative: self.state.log().tentative_len(),
-            missing: count(self.state.totals().missing),
-            missing_bytes: count(self.state.totals().missing_bytes),
+            is_whole: self.core.state.synced() && self.core.state.reset().is_none() && !self.core.state.rescues(),
+            tentative: self.core.state.log().tentative_len(),
+            missing: count(self.core.state.totals().missing),
+            missing_bytes: count(self.core.state.totals().missing_bytes),
         }
     }
 
@@ -75,13 +75,13 @@ impl<S: MetaStore> Replica<S> {
     }
 
     pub(crate) fn read_succession(&mut self) -> Result<(), StorageError> {
-        self.histories.succession = self.state.store().get(SUCCESSION)?.map(|bytes| unpack(&bytes)).transpose()?;
+        self.histories.succession = self.core.state.store().get(SUCCESSION)?.map(|bytes| unpack(&bytes)).transpose()?;
         Ok(())
     }
 
     /// Makes a home's store of a station's. A crash in between leaves a station's store, with which it is begun again.
     pub(crate) fn succeed(&mut self) -> Result<(), StorageError> {
-        let own = self.config.origin;
+        let own = self.core.config.origin;
         let mut former = None;
         let quota = self.quota_of_volume()?;
         for (origin, image) in self.origins()? {
@@ -96,30 +96,30 @@ impl<S: MetaStore> Replica<S> {
                 self.put_image(Key::Origin(origin), Some(Image::Origin(home.into())))?;
             }
         }
-        let overlay = self.state.take_overlay();
+        let overlay = self.core.state.take_overlay();
         self.note_unheld()?;
-        self.state.set_overlay(overlay);
+        self.core.state.set_overlay(overlay);
         self.keep_previous_owed()?;
         let tentative = self.clear(table::LOG)?;
         for of in [table::SHADOW, TOUCH, table::OWED] {
             self.clear(of)?;
         }
-        self.state.set_resume(None);
-        self.state.set_reset(None);
-        self.state.set_rescues(false);
-        self.state.set_synced(true);
+        self.core.state.set_resume(None);
+        self.core.state.set_reset(None);
+        self.core.state.set_rescues(false);
+        self.core.state.set_synced(true);
         let succession = Succession {
             origin: former.map_or(OriginId::GENESIS, |(origin, _)| origin),
             node: former.map(|(_, node)| node),
-            at: self.state.change(),
+            at: self.core.state.change(),
             tentative,
         };
-        self.state.put_row(SUCCESSION.to_vec(), pack(&succession));
+        self.core.state.put_row(SUCCESSION.to_vec(), pack(&succession));
         self.note_all_may_hold();
         self.take_role()?;
         self.commit()?;
         tracing::warn!(?succession, "this station takes the place of the home");
-        self.state.want_sync();
+        self.core.state.want_sync();
         self.ask_sync();
         Ok(())
     }
@@ -132,7 +132,7 @@ impl<S: MetaStore> Replica<S> {
             Ok(())
         })?;
         let count = keys.len() as u64;
-        keys.into_iter().for_each(|key| self.state.delete_row(key));
+        keys.into_iter().for_each(|key| self.core.state.delete_row(key));
         Ok(count)
     }
 
@@ -140,7 +140,7 @@ impl<S: MetaStore> Replica<S> {
     fn note_unheld(&mut self) -> Result<(), StorageError> {
         let (mut from, until) = kind_range(table::VIEW, KeyKind::Inode);
         loop {
-            let rows = self.state.store().scan(&from, &until, PAGE)?;
+            let rows = self.core.state.store().scan(&from, &until, PAGE)?;
             let Some((last, _)) = rows.last() else { return Ok(()) };
             from.clone_from(last);
             from.push(0);
@@ -156,13 +156,13 @@ impl<S: MetaStore> Replica<S> {
     fn note_unheld_of(&mut self, file: FileId, inode: Inode) -> Result<(), StorageError> {
         let version = inode.version;
         let Some(root) = inode.content.root().filter(|_| !inode.is_removed()) else { return Ok(()) };
-        let is_owed = self.state.store().get(&record_key(table::OWED, version))?.is_some();
+        let is_owed = self.core.state.store().get(&record_key(table::OWED, version))?.is_some();
         // Or it is on record under another name: equal contents met.
         if is_owed || self.missing(version)?.is_some() || self.merged_holder(&inode)?.is_some() {
             return Ok(());
         }
-        self.state.put_row(record_key(table::MISSING, version), pack(&Missing::of(file, version, inode.content)));
-        self.state.put_row(root_key(&root, version), Vec::new());
+        self.core.state.put_row(record_key(table::MISSING, version), pack(&Missing::of(file, version, inode.content)));
+        self.core.state.put_row(root_key(&root, version), Vec::new());
         Ok(())
     }
 }

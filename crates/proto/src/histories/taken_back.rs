@@ -30,7 +30,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn take_back_stable(&mut self, origin: OriginId, through: u64) -> Result<(), StorageError> {
         let Some(before) = self.go_back(origin, through)? else { return Ok(()) };
         self.forget_told();
-        if self.config.role == Role::Station {
+        if self.core.config.role == Role::Station {
             self.tell_parent(Up::Want { origin, through: before });
         }
         Ok(())
@@ -38,13 +38,13 @@ impl<S: MetaStore> Replica<S> {
 
     fn go_back(&mut self, origin: OriginId, through: u64) -> Result<Option<u64>, StorageError> {
         let Some(before) = self.lower_stable(origin, through)? else { return Ok(None) };
-        if origin == self.config.origin {
+        if origin == self.core.config.origin {
             self.uplink.forget_asked_stable();
             self.note_recount();
         }
-        if self.config.role == Role::Station {
+        if self.core.config.role == Role::Station {
             // Clients that come are told that something was lost, and forget, too.
-            self.histories.lives.lost_at = Some(self.now);
+            self.histories.lives.lost_at = Some(self.core.now);
             self.handle_want(origin, before)?;
         }
         Ok(Some(before))
@@ -53,7 +53,7 @@ impl<S: MetaStore> Replica<S> {
     /// Whether what the parent tells to be stable counts where it is less than is known: the home knows, and whoever told more
     /// before. Another station may not have heard yet how far a client that comes to it is.
     pub(crate) fn may_go_back(&mut self, is_own: bool) -> bool {
-        match self.config.role {
+        match self.core.config.role {
             Role::Home => false,
             Role::Station => self.uplink.is_up(),
             Role::Client => is_own && self.uplink.note_told_stable() == Some(true),

@@ -21,7 +21,7 @@ impl<S: MetaStore> Replica<S> {
     /// Applies a cut. A client notes that the parent vouched for what it names; so does a station that takes
     /// over the whole state, and sweeps the rest later.
     pub(crate) fn take_cut(&mut self, cut: Vec<KeyImage>) -> Result<(), StorageError> {
-        let is_noted = self.config.role == Role::Client || self.state.reset().is_some();
+        let is_noted = self.core.config.role == Role::Client || self.core.state.reset().is_some();
         let keys: Vec<Key> = if is_noted { cut.iter().map(|pair| pair.key.clone()).collect() } else { Vec::new() };
         self.take_images(cut)?;
         for key in keys {
@@ -36,21 +36,21 @@ impl<S: MetaStore> Replica<S> {
         let image = wayfs_tree::View::image(&self.tx(), &key)?;
         if image.is_some() {
             self.put_image(key.clone(), image)?;
-            self.state.renew(key);
+            self.core.state.renew(key);
         }
         Ok(())
     }
 
     /// What had a shadow row is put back, and the cut does not name it. `number`: when the home vouched for it.
     pub(crate) fn note_unnamed(&mut self, key: &Key, number: CommitNumber) {
-        if self.state.reset().is_some_and(|reset| number <= reset) {
+        if self.core.state.reset().is_some_and(|reset| number <= reset) {
             self.histories.fork.unnamed.insert(key.clone());
         }
     }
 
     /// What the home did not name while it told its whole state, and what has a shadow row of that.
     fn stale_keys(&mut self) -> Result<(Vec<Key>, Vec<Key>), StorageError> {
-        let Some(reset) = self.state.reset() else { return Ok((Vec::new(), Vec::new())) };
+        let Some(reset) = self.core.state.reset() else { return Ok((Vec::new(), Vec::new())) };
         let mut unnamed = std::mem::take(&mut self.histories.fork.unnamed);
         let mut old = Vec::new();
         self.each(&number_key(table::CHANGE, 0), &number_key(table::CHANGE, reset.0 + 1), |_, value| {
@@ -60,7 +60,7 @@ impl<S: MetaStore> Replica<S> {
             Ok(())
         })?;
         // What this very cut names has its old row still.
-        let mut old: BTreeSet<Key> = old.into_iter().filter(|key| !self.state.overlay().is_touched(key)).collect();
+        let mut old: BTreeSet<Key> = old.into_iter().filter(|key| !self.core.state.overlay().is_touched(key)).collect();
         let mut shadowed = Vec::new();
         let mut from = vec![table::SHADOW];
         loop {
@@ -85,11 +85,11 @@ impl<S: MetaStore> Replica<S> {
 
     /// After the whole state came: what it did not name is no more.
     pub(crate) fn sweep(&mut self) -> Result<(), StorageError> {
-        if self.state.reset().is_none() {
+        if self.core.state.reset().is_none() {
             return Ok(());
         }
         let (mut stale, shadowed) = self.stale_keys()?;
-        if self.state.rescues() {
+        if self.core.state.rescues() {
             for key in &shadowed {
                 if let Key::Entry(parent, name) = key {
                     self.note_name(&Place { parent: *parent, name: name.clone() }, None)?;
@@ -97,7 +97,7 @@ impl<S: MetaStore> Replica<S> {
             }
             self.take_orphans(&shadowed)?;
         }
-        self.state.set_reset(None);
+        self.core.state.set_reset(None);
         let mut bound = Vec::new();
         for key in shadowed {
             match self.shadow(&key)? {
@@ -112,7 +112,7 @@ impl<S: MetaStore> Replica<S> {
             self.find_gone(&key)?;
             self.put_image(key, None)?;
         }
-        if self.state.take_rescues() {
+        if self.core.state.take_rescues() {
             self.write_what_is_lost()?;
         }
         Ok(())
@@ -129,7 +129,7 @@ impl<S: MetaStore> Replica<S> {
         self.forget_found()?;
         self.take_over_forgotten()?;
         self.begin_after_loss();
-        self.state.stage_output(Output::Recovered { records });
+        self.core.state.stage_output(Output::Recovered { records });
         Ok(())
     }
 }

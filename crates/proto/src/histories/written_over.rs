@@ -61,7 +61,7 @@ impl<S: MetaStore> Replica<S> {
     /// Whether a home that was put back does not know a record of somebody else's, which nobody is about to send it.
     pub(crate) fn is_forgotten_there(&mut self, record: RecordId, known: &mut Confirmed) -> Result<bool, StorageError> {
         let origin = record.origin();
-        if origin == self.config.origin || self.state.log().position_of(record).is_some() {
+        if origin == self.core.config.origin || self.core.state.log().position_of(record).is_some() {
             return Ok(false);
         }
         let applied = match known.0.get(&origin) {
@@ -158,7 +158,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// The last record that was written under our own name.
     fn last_written(&self) -> Result<RecordId, StorageError> {
-        let last = RecordId::new(self.config.origin, self.state.sequence());
+        let last = RecordId::new(self.core.config.origin, self.core.state.sequence());
         last.map_err(|error| StorageError::Corrupt(error.to_string()))
     }
 }

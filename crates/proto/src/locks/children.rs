@@ -94,7 +94,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn tell_child_verdict(&mut self, child: OriginId, ask: AskId, request: &LockRequest, verdict: Verdict) {
         let verdict = match verdict {
             Verdict::Granted => {
-                self.children.grant(child, ask, self.state.change());
+                self.children.grant(child, ask, self.core.state.change());
                 let granted = self.locks.table.wake_beside(request);
                 return self.tell_granted(granted);
             }
@@ -144,7 +144,7 @@ impl<S: MetaStore> Replica<S> {
         let is_claim = request.family == LockFamily::Claim;
         let is_decided_here = is_claim || self.is_the_homes(request.file).unwrap_or(true);
         let is_believed = if is_claim {
-            self.now < self.opened + self.config.lease
+            self.core.now < self.core.opened + self.core.config.lease
         } else {
             self.locks.grace.waits_for(holder.origin)
         };

@@ -130,7 +130,7 @@ impl<S: MetaStore> Replica<S> {
     /// Whether we decide about this. What has become the home's to give we do not, and nothing when the parent may have taken us for
     /// gone: it answered nothing for a lease.
     fn uses_delegated(&mut self, request: &LockRequest) -> bool {
-        let (file, family, now) = (request.file, request.family, self.now);
+        let (file, family, now) = (request.file, request.family, self.core.now);
         let is_heard = self.uplink.lease_until().is_some_and(|until| now < until);
         if !is_heard || !self.is_delegated(file, family) {
             return false;
@@ -153,7 +153,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn own_locks_in(&self, file: FileId, family: LockFamily) -> Vec<LockRequest> {
-        self.locks.table.held_in_file(self.config.origin, file, family)
+        self.locks.table.held_in_file(self.core.config.origin, file, family)
     }
 
     /// The parent decides again: it is told what our programs have, behind what they did.
@@ -165,7 +165,7 @@ impl<S: MetaStore> Replica<S> {
             self.lose_lock(file, family, owner, range);
         }
         let returned = Up::ReturnLocks { file, family, serial: row.serial, held };
-        self.post_after(self.state.sequence(), returned);
+        self.post_after(self.core.state.sequence(), returned);
     }
 
     /// The parent's answer to a question: it is ours to decide.
@@ -177,7 +177,7 @@ impl<S: MetaStore> Replica<S> {
         else {
             return;
         };
-        let times = (self.now, self.unused_max());
+        let times = (self.core.now, self.unused_max());
         if let Some(delegations) = self.delegations_mut() {
             delegations.begin((request.file, request.family), serial, times);
         }
@@ -213,12 +213,12 @@ impl<S: MetaStore> Replica<S> {
 
     /// For how long a file stays that no program has locked.
     fn unused_max(&self) -> Duration {
-        self.config.lease / 2
+        self.core.config.lease / 2
     }
 
     /// Returns what no program uses: a client that goes is not waited for because of it.
     pub(crate) fn return_unused_locks(&mut self) {
-        let (now, unused) = (self.now, self.unused_max());
+        let (now, unused) = (self.core.now, self.unused_max());
         let Some(delegations) = self.delegations().filter(|of| of.look_at.is_some_and(|at| now >= at)) else { return };
         let old = delegations.rows.iter().filter(|(_, row)| now >= row.used + unused);
         for (file, family) in old.map(|(key, _)| *key).collect::<Vec<_>>() {
@@ -237,19 +237,19 @@ impl<S: MetaStore> Replica<S> {
     /// A client asks for a lock that nobody else is concerned with: it decides about the file from here on. Answers whether it does.
     pub(crate) fn delegate_locks(&mut self, child: OriginId, ask: AskId, request: &LockRequest) -> bool {
         let is_client = self.children.is_client(child);
-        let most = self.config.lock_delegations_max;
+        let most = self.core.config.lock_delegations_max;
         let may_be = is_client && most > 0 && request.family != LockFamily::Claim;
         if !may_be || self.is_the_homes(request.file).unwrap_or(true) {
             return false;
         }
         let Some(serial) = self.locks.table.delegate(child, request, most) else { return false };
-        self.children.delegate(child, ask, serial, self.state.change());
+        self.children.delegate(child, ask, serial, self.core.state.change());
         true
     }
 
     pub(crate) fn recall_locks(&mut self, recall: Recall) {
         let Recall { child, file, family, serial } = recall;
-        let change = self.state.change();
+        let change = self.core.state.change();
         self.children.tell_behind(child, Down::RecallLocks { file, family, serial }, change);
     }
 
@@ -261,7 +261,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// A client's session is over.
     pub(crate) fn end_lock_delegations(&mut self, child: OriginId) {
-        if self.config.role != Role::Client {
+        if self.core.config.role != Role::Client {
             self.locks.table.end_delegations(child);
         }
     }

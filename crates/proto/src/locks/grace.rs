@@ -87,7 +87,7 @@ impl<S: MetaStore> Replica<S> {
     /// Reads who may have locks, and waits for them.
     pub(crate) fn begin_lock_grace(&mut self) -> Result<(), StorageError> {
         let mut grace = LockGrace::default();
-        let (now, lease) = (self.now, self.config.lease);
+        let (now, lease) = (self.core.now, self.core.config.lease);
         self.each(&[HOLDER], &[HOLDER + 1], |key, value| {
             grace.rows.insert(parse_origin_key(key)?, (unpack(value)?, now + lease));
             Ok(())
@@ -102,7 +102,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Writes down that any member may have locks.
     pub(crate) fn note_all_may_hold(&mut self) {
-        self.state.put_row(origin_key(HOLDER, ALL), pack(&HolderRow { is_station: true, life: Life::NONE }));
+        self.core.state.put_row(origin_key(HOLDER, ALL), pack(&HolderRow { is_station: true, life: Life::NONE }));
     }
 
     /// Writes down that a child may have locks from now on. Answers whether there was room for it.
@@ -116,7 +116,7 @@ impl<S: MetaStore> Replica<S> {
         if family == LockFamily::Claim || known.is_some_and(|(known, _)| *known == row || !speaks_for_all) {
             return Ok(true);
         }
-        self.state.put_row(origin_key(HOLDER, child), pack(&row));
+        self.core.state.put_row(origin_key(HOLDER, child), pack(&row));
         match self.commit() {
             Err(StorageError::NoSpace) => {
                 self.abandon();
@@ -124,7 +124,7 @@ impl<S: MetaStore> Replica<S> {
             }
             done => done?,
         }
-        self.locks.grace.rows.insert(child, (row, self.now + self.config.lease));
+        self.locks.grace.rows.insert(child, (row, self.core.now + self.core.config.lease));
         self.children.check_soon();
         Ok(true)
     }
@@ -140,7 +140,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Ends the wait for those who must know by now that they lost what they had, and forgets who has nothing.
     pub(crate) fn check_lock_grace(&mut self) {
-        let now = self.now;
+        let now = self.core.now;
         let grace = &mut self.locks.grace;
         let over = grace.awaited.iter().filter(|(_, awaited)| now >= awaited.until).map(|(child, _)| *child);
         let over: Vec<OriginId> = over.collect();
@@ -157,7 +157,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn forget_idle_holders(&mut self) {
-        let (now, lease) = (self.now, self.config.lease);
+        let (now, lease) = (self.core.now, self.core.config.lease);
         let rows = &self.locks.grace.rows;
         let due: Vec<OriginId> = rows.iter().filter(|(_, (_, look))| now >= *look).map(|(child, _)| *child).collect();
         for child in due {
@@ -167,7 +167,7 @@ impl<S: MetaStore> Replica<S> {
                 || self.locks.table.is_of_programs(child);
             if !is_needed {
                 self.locks.grace.rows.remove(&child);
-                self.state.delete_row(origin_key(HOLDER, child));
+                self.core.state.delete_row(origin_key(HOLDER, child));
             } else if let Some((_, look)) = self.locks.grace.rows.get_mut(&child) {
                 *look = now + lease;
             }

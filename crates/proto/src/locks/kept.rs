@@ -88,7 +88,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Ends what was kept long enough.
     pub(crate) fn check_kept_locks(&mut self) {
-        let (now, lease) = (self.now, self.config.lease);
+        let (now, lease) = (self.core.now, self.core.config.lease);
         let away = &self.locks.kept.away;
         let over: Vec<_> = away.iter().filter(|(_, away)| now >= away.next(lease)).map(|(o, a)| (*o, *a)).collect();
         for (child, away) in over {

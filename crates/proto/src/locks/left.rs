@@ -207,7 +207,7 @@ impl<S: MetaStore> Replica<S> {
 
     fn forget_given(&mut self, client: OriginId) {
         if self.locks.left.given.remove(&client).is_some() {
-            self.state.delete_row(origin_key(GIVEN, client));
+            self.core.state.delete_row(origin_key(GIVEN, client));
         }
     }
 
@@ -230,8 +230,8 @@ impl<S: MetaStore> Replica<S> {
         self.begin_left_session();
         self.check_lock_rounds();
         self.end_left_questions();
-        self.locks.table.end_late_returns(self.now);
-        let until = self.now + self.config.lease / 2;
+        self.locks.table.end_late_returns(self.core.now);
+        let until = self.core.now + self.core.config.lease / 2;
         loop {
             let looked = self.locks.table.look_at_undecided(until);
             if looked.is_nothing() {
@@ -275,25 +275,25 @@ impl<S: MetaStore> Replica<S> {
             return;
         }
         let is_nowhere = self.locks.left.clients.get(&client).is_none_or(|left| left.is_nowhere);
-        if is_nowhere || self.config.role == Role::Station && !self.has_lock_parent() {
+        if is_nowhere || self.core.config.role == Role::Station && !self.has_lock_parent() {
             return self.give_untold(client, wanted);
         }
         self.ask_left(client, vec![wanted], false);
     }
 
     fn ask_left(&mut self, client: OriginId, wanted: Vec<LockRequest>, is_given: bool) {
-        let is_station = self.config.role == Role::Station;
+        let is_station = self.core.config.role == Role::Station;
         if is_station && !self.has_lock_parent() {
             return;
         }
         let ask = AskId(self.locks.left.next);
         self.locks.left.next += 1;
-        let until = self.now + self.config.lease / 2;
+        let until = self.core.now + self.core.config.lease / 2;
         self.locks.left.asked.insert(ask, Question { client, wanted: wanted.clone(), until, is_given });
         if is_station {
             return self.tell_parent(Up::GiveLock { ask, client, wanted });
         }
-        let from = self.config.origin;
+        let from = self.core.config.origin;
         self.begin_lock_round(Asking::Ourselves(ask), Wanted { from, client, locks: &wanted });
     }
 
@@ -309,7 +309,7 @@ impl<S: MetaStore> Replica<S> {
         if let Some(given) = given
             && self.locks.left.given.get(&client) != Some(&given)
         {
-            self.state.put_row(origin_key(GIVEN, client), pack(&given));
+            self.core.state.put_row(origin_key(GIVEN, client), pack(&given));
             self.locks.left.given.insert(client, given);
         }
         let granted = self.locks.table.take_from(client, &wanted);
@@ -352,10 +352,10 @@ impl<S: MetaStore> Replica<S> {
 
     /// Questions that nobody answered in time.
     fn end_left_questions(&mut self) {
-        if self.locks.left.next_end().is_none_or(|end| self.now < end) {
+        if self.locks.left.next_end().is_none_or(|end| self.core.now < end) {
             return;
         }
-        let now = self.now;
+        let now = self.core.now;
         let asked = self.locks.left.asked.iter().filter(|(_, question)| now >= question.until);
         for ask in asked.map(|(ask, _)| *ask).collect::<Vec<_>>() {
             self.handle_left_asked(ask, false, &[]);
@@ -372,7 +372,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Station, in a new session with the home: who has locks here, and what is on record of others.
     fn begin_left_session(&mut self) {
-        if self.config.role != Role::Station || !self.has_lock_parent() {
+        if self.core.config.role != Role::Station || !self.has_lock_parent() {
             return;
         }
         let peer = self.uplink.peer();

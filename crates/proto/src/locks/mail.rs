@@ -51,14 +51,14 @@ impl<S: MetaStore> Replica<S> {
         let lets_in = request.kind == LockKind::Read && held.iter().any(|held| held.kind == LockKind::Write);
         // `flock` gives up what it holds before it waits for the other kind.
         let lets_go = request.family == LockFamily::Flock && !held.is_empty();
-        let after = if lets_in || lets_go { self.state.sequence() } else { 0 };
+        let after = if lets_in || lets_go { self.core.state.sequence() } else { 0 };
         self.post(LockMessage { after, position: LogPosition::START, up: Up::Lock { ask, request }, held: Vec::new() });
     }
 
     /// Lets go of locks. What was done under one that others held as well says nothing to them.
     pub(crate) fn post_unlock(&mut self, up: Up, held: Vec<LockRequest>) {
         let is_exclusive = held.iter().any(|held| held.kind == LockKind::Write);
-        let after = if is_exclusive { self.state.sequence() } else { 0 };
+        let after = if is_exclusive { self.core.state.sequence() } else { 0 };
         self.post(LockMessage { after, position: LogPosition::START, up, held });
     }
 
@@ -74,7 +74,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Station: says something for a child, behind all that is in our log: what the child did before is in it.
     pub(crate) fn post_behind_log(&mut self, up: Up, held: Vec<LockRequest>) {
-        let position = self.state.log().newest().unwrap_or_default();
+        let position = self.core.state.log().newest().unwrap_or_default();
         self.post(LockMessage { after: 0, position, up, held });
     }
 
@@ -82,7 +82,7 @@ impl<S: MetaStore> Replica<S> {
         // Without a parent only what must be made good is kept. A station that is catching up has reclaimed already what its children
         // hold: what they let go of until it may speak again would stay theirs at the home for ever.
         // So would what a client gave back meanwhile.
-        let is_kept = self.config.role == Role::Station || matches!(message.up, Up::GivenBack { .. });
+        let is_kept = self.core.config.role == Role::Station || matches!(message.up, Up::GivenBack { .. });
         let has_session = is_kept && self.uplink.is_up();
         if has_session || self.has_lock_parent() || !message.held.is_empty() {
             self.locks.mail.waiting.push_back(message);
@@ -105,13 +105,13 @@ impl<S: MetaStore> Replica<S> {
     /// Whether a record of our own up to this one is still to be sent in this session.
     fn has_unsent(&self, through: u64) -> bool {
         let Some(sent) = self.uplink.position() else { return true };
-        self.state.log().from(sent.next()).next().is_some_and(|(_, item)| item.id.sequence() <= through)
+        self.core.state.log().from(sent.next()).next().is_some_and(|(_, item)| item.id.sequence() <= through)
     }
 
     /// Whether anything up to a place in the log is still to be sent in this session.
     fn has_unsent_before(&self, place: LogPosition) -> bool {
         let Some(sent) = self.uplink.position() else { return true };
-        self.state.log().from(sent.next()).next().is_some_and(|(position, _)| position <= place)
+        self.core.state.log().from(sent.next()).next().is_some_and(|(position, _)| position <= place)
     }
 
     /// The session is over: questions are put anew by those who wait, releases are made good.

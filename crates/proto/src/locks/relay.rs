@@ -96,7 +96,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn is_relayed(&self, request: &LockRequest) -> bool {
         // What cannot be read is not given here: another station may give it, too.
         let is_the_homes = || request.family == LockFamily::Claim || self.is_the_homes(request.file).unwrap_or(true);
-        self.config.role == Role::Station && is_the_homes()
+        self.core.config.role == Role::Station && is_the_homes()
     }
 
     pub(crate) fn relay_lock(&mut self, child: OriginId, ask: AskId, request: LockRequest) {
@@ -120,7 +120,7 @@ impl<S: MetaStore> Replica<S> {
             && self.locks.table.has_kept(holder, &request)
             && self.locks.table.keep(Asker::Child(child, ask), holder, request) == Verdict::Granted
         {
-            return self.children.grant(child, ask, self.state.change());
+            return self.children.grant(child, ask, self.core.state.change());
         }
         if !self.uplink.is_up() {
             return self.wait_for_home(relayed, ask);
@@ -247,7 +247,7 @@ impl<S: MetaStore> Replica<S> {
                 self.locks.table.mirror(relayed.holder(), &request);
                 self.locks.relays.rows.insert(relayed.row());
                 self.locks.vouched.add(relayed.row());
-                self.children.grant(child, ask, self.state.change());
+                self.children.grant(child, ask, self.core.state.change());
             }
             (Wish::Take(ask) | Wish::Regain(ask) | Wish::Test(ask), verdict) => {
                 self.children.tell(child, Down::LockAnswer { ask, verdict });

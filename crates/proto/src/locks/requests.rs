@@ -65,18 +65,18 @@ impl LockAsk {
 
 impl<S: MetaStore> Replica<S> {
     pub(crate) fn own_holder(&self, owner: LockOwner) -> Holder {
-        Holder { origin: self.config.origin, owner }
+        Holder { origin: self.core.config.origin, owner }
     }
 
     /// Whether locks are the parent's to give.
     pub(crate) fn locks_go_up(&self) -> bool {
         let connected = |state| matches!(state, UplinkState::CatchingUp | UplinkState::Live);
-        self.config.role == Role::Client && self.uplink.state().is_some_and(connected)
+        self.core.config.role == Role::Client && self.uplink.state().is_some_and(connected)
     }
 
     /// Whether anything may be said to a parent about locks: our own, or those of our children that the home has.
     pub(crate) fn has_lock_parent(&self) -> bool {
-        match self.config.role {
+        match self.core.config.role {
             Role::Client => self.locks_go_up(),
             Role::Station => self.uplink.state() == Some(UplinkState::Live),
             Role::Home => false,
@@ -102,7 +102,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Whether a program of this replica has a lock, or waits for the word of a parent about one.
     pub fn holds_locks(&self) -> bool {
-        self.locks.table.is_holder(self.config.origin) || self.locks.asks().next().is_some()
+        self.locks.table.is_holder(self.core.config.origin) || self.locks.asks().next().is_some()
     }
 
     /// A lock for our own user. `None`: it waits.
@@ -178,7 +178,7 @@ impl<S: MetaStore> Replica<S> {
         self.tell_granted(granted);
         if self.is_delegated(file, family) {
             self.return_if_many(file, family);
-        } else if self.config.role == Role::Client && self.may_be_held_above(file, family, owner, &held) {
+        } else if self.core.config.role == Role::Client && self.may_be_held_above(file, family, owner, &held) {
             self.post_unlock(Up::Unlock { file, family, owner, range }, held);
         }
         let is_all = family == LockFamily::Flock || range == LockRange::WHOLE;
@@ -218,7 +218,7 @@ impl<S: MetaStore> Replica<S> {
         if request.wait {
             self.post_in_turn(Up::LockCancel { ask });
         }
-        let patience = self.now + CANCEL_MAX;
+        let patience = self.core.now + CANCEL_MAX;
         self.requests.hurry_lock(id, patience);
         true
     }
@@ -249,7 +249,7 @@ impl<S: MetaStore> Replica<S> {
         for (asker, _) in granted {
             match asker {
                 Asker::Own(id) => self.end_request(id, Ok(Answer::Done)),
-                Asker::Child(origin, ask) => self.children.grant(origin, ask, self.state.change()),
+                Asker::Child(origin, ask) => self.children.grant(origin, ask, self.core.state.change()),
             }
         }
     }
@@ -371,7 +371,7 @@ impl<S: MetaStore> Replica<S> {
     /// In a new session: what we hold comes first.
     pub(crate) fn locks_reclaim(&mut self) {
         let let_go = self.let_go_in_order();
-        let held = self.locks.table.held_by(self.config.origin);
+        let held = self.locks.table.held_by(self.core.config.origin);
         for request in let_go.into_iter().chain(held) {
             let ask = self.ask_lock(LockAsk::Reclaim(request));
             self.tell_parent(Up::KeepLock { ask, request });

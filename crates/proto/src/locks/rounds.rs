@@ -73,7 +73,7 @@ impl<S: MetaStore> Replica<S> {
             _ => false,
         };
         let is_full = rounds.values().filter(|round| is_same(round)).count() >= ROUNDS_MAX;
-        let is_home = self.config.role == Role::Home;
+        let is_home = self.core.config.role == Role::Home;
         let knows = |origin: OriginId, is_station: bool| {
             if is_station { is_home && origin != wanted.from } else { origin == wanted.client }
         };
@@ -89,7 +89,7 @@ impl<S: MetaStore> Replica<S> {
         for origin in &waiting {
             self.children.tell(*origin, Down::GiveLock { ask, from, client, wanted: locks.to_vec() });
         }
-        self.locks.rounds.rounds.insert(ask, Round { of, waiting, until: self.now + self.config.lease });
+        self.locks.rounds.rounds.insert(ask, Round { of, waiting, until: self.core.now + self.core.config.lease });
     }
 
     fn end_lock_round(&mut self, of: Asking, told: bool, left: Vec<LockRequest>) {
@@ -128,10 +128,10 @@ impl<S: MetaStore> Replica<S> {
 
     /// Ends what was waited for long enough.
     pub(crate) fn check_lock_rounds(&mut self) {
-        if self.locks.rounds.next_end().is_none_or(|end| self.now < end) {
+        if self.locks.rounds.next_end().is_none_or(|end| self.core.now < end) {
             return;
         }
-        let now = self.now;
+        let now = self.core.now;
         let over: Vec<AskId> =
             self.locks.rounds.rounds.iter().filter(|(_, round)| now >= round.until).map(|(ask, _)| *ask).collect();
         for ask in over {
@@ -143,9 +143,9 @@ impl<S: MetaStore> Replica<S> {
 
     /// What our parent says about locks that were taken along.
     pub(crate) fn handle_lock_news(&mut self, said: Down) -> Result<(), StepError> {
-        match (self.config.role, said) {
+        match (self.core.config.role, said) {
             (Role::Client, Down::GiveLock { ask, from, client, wanted }) => {
-                let is_meant = client == self.config.origin;
+                let is_meant = client == self.core.config.origin;
                 let left = if is_meant { self.give_taken_along(from, &wanted) } else { Vec::new() };
                 self.tell_parent(Up::LockGiven { ask, told: is_meant, left });
             }
@@ -188,7 +188,7 @@ impl<S: MetaStore> Replica<S> {
         if !self.children.note_brings_locks(client) {
             return;
         }
-        match self.config.role {
+        match self.core.config.role {
             Role::Home => self.tell_stations_who_brings(client, None),
             Role::Station if self.has_lock_parent() => self.tell_parent(Up::BringsLocks { client }),
             // It is told with others when the home can be reached.

@@ -36,7 +36,7 @@ impl<S: MetaStore> Replica<S> {
             return;
         }
         let Some(stamp) = self.uplink.stamp() else { return };
-        for held in self.locks.table.held_by(self.config.origin) {
+        for held in self.locks.table.held_by(self.core.config.origin) {
             if held.family != LockFamily::Claim {
                 let row = (held.file, held.family, self.own_holder(held.owner));
                 self.locks.taken_along.servers.entry(row).or_default().insert(stamp.origin);
@@ -46,7 +46,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// A server that we left gives others what they want (nothing named: all), or gave it meanwhile. Answers what we have of it still.
     pub(crate) fn give_taken_along(&mut self, from: OriginId, wanted: &[LockRequest]) -> Vec<LockRequest> {
-        if self.config.role != Role::Client {
+        if self.core.config.role != Role::Client {
             return Vec::new();
         }
         let of_it = self.locks.taken_along.servers.iter().filter(|(_, servers)| servers.contains(&from));

@@ -77,7 +77,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Whether what our parent granted may be another's by now: the word came by a line that stood still.
     pub(crate) fn comes_late(&self, file: FileId) -> bool {
-        self.now >= self.locks.vouched.until && self.is_the_homes(file).unwrap_or(true)
+        self.core.now >= self.locks.vouched.until && self.is_the_homes(file).unwrap_or(true)
     }
 
     /// A program let go of a range.
@@ -119,12 +119,12 @@ impl<S: MetaStore> Replica<S> {
 
     /// What nobody vouches for any more is lost.
     pub(crate) fn check_vouched(&mut self) {
-        if self.locks.vouched.next().is_none_or(|next| self.now < next) {
+        if self.locks.vouched.next().is_none_or(|next| self.core.now < next) {
             return;
         }
-        for row in self.locks.vouched.take_lost(self.now) {
+        for row in self.locks.vouched.take_lost(self.core.now) {
             let (file, family, holder) = row;
-            if self.config.role == Role::Station {
+            if self.core.config.role == Role::Station {
                 self.lose_row(row);
                 continue;
             }

@@ -23,7 +23,7 @@ impl<S: MetaStore> Replica<S> {
     /// What the home signs: this number of this volume is that machine's.
     fn admission_of(&self, node: NodeId, origin: OriginId) -> Vec<u8> {
         let mut bytes = CONTEXT.to_vec();
-        bytes.extend(self.config.volume.as_bytes());
+        bytes.extend(self.core.config.volume.as_bytes());
         bytes.extend(origin.raw().to_be_bytes());
         bytes.extend(node.as_bytes());
         bytes
@@ -31,25 +31,25 @@ impl<S: MetaStore> Replica<S> {
 
     /// Home: signs that a number is a machine's. `None`: its driver has no keys.
     pub(crate) fn sign_admission(&self, node: NodeId, origin: OriginId) -> Option<Seal> {
-        let sealer = self.config.seals.as_ref().filter(|_| self.config.role == Role::Home)?;
+        let sealer = self.core.config.seals.as_ref().filter(|_| self.core.config.role == Role::Home)?;
         Some(sealer.seal(&self.admission_of(node, origin)))
     }
 
     /// Home: whether it signed that, with the key that it has or one that it had, or the home whose place it took. A driver without keys believes everybody.
     pub(crate) fn is_admission(&self, node: NodeId, origin: OriginId, seal: Option<&Seal>) -> bool {
-        let Some(sealer) = &self.config.seals else { return true };
+        let Some(sealer) = &self.core.config.seals else { return true };
         let Some(seal) = seal else { return false };
         let said = self.admission_of(node, origin);
         let former = self.histories.former_home();
-        let own = [self.config.node].into_iter().chain(self.config.former_keys.iter().copied());
+        let own = [self.core.config.node].into_iter().chain(self.core.config.former_keys.iter().copied());
         own.chain(former).any(|home| sealer.is_sealed_by(home, &said, seal))
     }
 
     /// Keeps what the home signed when it gave us our present number.
     pub(crate) fn keep_admission(&mut self, seal: Option<Seal>) {
         match seal {
-            Some(seal) => self.state.put_row(ADMISSION.to_vec(), pack(&(self.config.origin, seal))),
-            None => self.state.delete_row(ADMISSION.to_vec()),
+            Some(seal) => self.core.state.put_row(ADMISSION.to_vec(), pack(&(self.core.config.origin, seal))),
+            None => self.core.state.delete_row(ADMISSION.to_vec()),
         }
     }
 
@@ -60,7 +60,8 @@ impl<S: MetaStore> Replica<S> {
     /// # Errors
     /// [`StorageError`] if it cannot be read.
     pub fn admission(&self) -> Result<Option<Seal>, StorageError> {
-        let kept = self.state.store().get(ADMISSION)?.map(|bytes| unpack::<(OriginId, Seal)>(&bytes)).transpose()?;
-        Ok(kept.filter(|(origin, _)| *origin == self.config.origin).map(|(_, seal)| seal))
+        let kept =
+            self.core.state.store().get(ADMISSION)?.map(|bytes| unpack::<(OriginId, Seal)>(&bytes)).transpose()?;
+        Ok(kept.filter(|(origin, _)| *origin == self.core.config.origin).map(|(_, seal)| seal))
     }
 }

@@ -49,14 +49,14 @@ impl<S: MetaStore> Replica<S> {
         standing: impl Into<Standing>,
         label: &str,
     ) -> Result<OriginId, GrantError> {
-        if self.config.role != Role::Home {
+        if self.core.config.role != Role::Home {
             return Err(GrantError::NotHome);
         }
         if label.is_empty() || label.len() > LABEL_MAX || label.chars().any(|c| c == '/' || c.is_control()) {
             return Err(GrantError::Label);
         }
-        self.now = self.now.max(now);
-        self.wall = wall;
+        self.core.now = self.core.now.max(now);
+        self.core.wall = wall;
         let origin = self.free_origin()?.ok_or(GrantError::Exhausted)?;
         let Standing { admitted, limits } = standing.into();
         let image = Origin::admitted(admitted, node, label.to_owned()).limited(limits);
@@ -77,7 +77,8 @@ impl<S: MetaStore> Replica<S> {
             }
         }
         let taken: BTreeSet<u32> = all.iter().map(|(origin, _)| origin.raw()).collect();
-        let first = COUNTED + first_of_life(self.config.volume, self.config.life) % (OriginId::MAX.raw() - COUNTED);
+        let first =
+            COUNTED + first_of_life(self.core.config.volume, self.core.config.life) % (OriginId::MAX.raw() - COUNTED);
         let free = (first..=OriginId::MAX.raw()).chain(1..first).find(|raw| !taken.contains(raw));
         Ok(free.and_then(|raw| OriginId::new(raw).ok()))
     }
@@ -96,7 +97,7 @@ impl<S: MetaStore> Replica<S> {
         origin: OriginId,
         admission: Option<Seal>,
     ) -> Result<bool, GrantError> {
-        let may_have_forgotten = self.config.role == Role::Home && self.histories.is_later_life();
+        let may_have_forgotten = self.core.config.role == Role::Home && self.histories.is_later_life();
         if !may_have_forgotten || origin == OriginId::GENESIS || self.origin_image(origin)?.is_some() {
             return Ok(false);
         }
@@ -110,8 +111,8 @@ impl<S: MetaStore> Replica<S> {
             return Ok(false);
         }
         let Some((_, member)) = known.into_iter().next_back() else { return Ok(false) };
-        self.now = self.now.max(now);
-        self.wall = wall;
+        self.core.now = self.core.now.max(now);
+        self.core.wall = wall;
         let image = Origin::admitted(member.admitted, member.node, member.label).limited(member.limits);
         self.put_image(Key::Origin(origin), Some(Image::Origin(image.into())))?;
         self.finish_admission()?;
@@ -124,11 +125,11 @@ impl<S: MetaStore> Replica<S> {
     /// # Errors
     /// [`GrantError::NotHome`], or the store failed.
     pub fn revoke(&mut self, now: Time, wall: WallTime, node: NodeId, held: Held) -> Result<usize, GrantError> {
-        if self.config.role != Role::Home {
+        if self.core.config.role != Role::Home {
             return Err(GrantError::NotHome);
         }
-        self.now = self.now.max(now);
-        self.wall = wall;
+        self.core.now = self.core.now.max(now);
+        self.core.wall = wall;
         let mut count = 0;
         for (origin, image) in self.admitted(node)? {
             if image.admitted == Admitted::Home {
@@ -155,11 +156,11 @@ impl<S: MetaStore> Replica<S> {
         (node, origin): (NodeId, OriginId),
         standing: impl Into<Standing>,
     ) -> Result<bool, GrantError> {
-        if self.config.role != Role::Home {
+        if self.core.config.role != Role::Home {
             return Err(GrantError::NotHome);
         }
-        self.now = self.now.max(now);
-        self.wall = wall;
+        self.core.now = self.core.now.max(now);
+        self.core.wall = wall;
         let known = self.origin_image(origin)?.filter(|image| image.node == node);
         let Some(image) = known.filter(|image| image.admitted != Admitted::Home) else { return Ok(false) };
         let Standing { admitted, limits } = standing.into();
@@ -184,7 +185,7 @@ impl<S: MetaStore> Replica<S> {
             self.fail(&error);
             return Err(error.into());
         }
-        self.state.want_sync();
+        self.core.state.want_sync();
         self.ask_sync();
         Ok(())
     }

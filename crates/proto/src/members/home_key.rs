@@ -7,8 +7,9 @@ use wayfs_types::{Image, Key, MetaStore, NodeId, Origin, StorageError};
 impl<S: MetaStore> Replica<S> {
     /// A home whose key was changed says so in its own row, which tells all others who it is.
     pub(crate) fn take_key(&mut self) -> Result<(), StorageError> {
-        let (own, node) = (self.config.origin, self.config.node);
-        let Some(image) = self.origin_image(own)?.filter(|image| self.config.former_keys.contains(&image.node)) else {
+        let (own, node) = (self.core.config.origin, self.core.config.node);
+        let Some(image) = self.origin_image(own)?.filter(|image| self.core.config.former_keys.contains(&image.node))
+        else {
             return Ok(());
         };
         self.put_image(
@@ -16,13 +17,13 @@ impl<S: MetaStore> Replica<S> {
             Some(Image::Origin(Arc::new(Origin { node, ..Arc::unwrap_or_clone(image) }))),
         )?;
         self.commit()?;
-        self.state.want_sync();
+        self.core.state.want_sync();
         self.ask_sync();
         Ok(())
     }
 
     /// Whose word counts as the home's from now on: it may have changed its key.
     pub fn trust_home(&mut self, home: NodeId) {
-        self.config.home = Some(home);
+        self.core.config.home = Some(home);
     }
 }

@@ -71,28 +71,29 @@ impl<S: MetaStore> Replica<S> {
         if self.children.note_word(child, word.at) {
             let HomeWord { position, at, seal, .. } = word;
             let bytes = wayfs_wire::encode(&Message::Down(Down::HomeWord { position, at, seal }));
-            self.outputs.push_back(Output::Send { peer, bytes });
+            self.core.outputs.push_back(Output::Send { peer, bytes });
         }
     }
 
     fn sign_home_word(&mut self) {
-        let is_due = self.members.words.signed.is_none_or(|signed| self.now >= signed + PERIOD);
-        let Some(sealer) = self.config.seals.as_ref().filter(|_| self.config.role == Role::Home && is_due) else {
+        let is_due = self.members.words.signed.is_none_or(|signed| self.core.now >= signed + PERIOD);
+        let Some(sealer) = self.core.config.seals.as_ref().filter(|_| self.core.config.role == Role::Home && is_due)
+        else {
             return;
         };
-        let (position, at) = (self.state.change(), self.wall);
-        let seal = sealer.seal(&statement(self.config.volume, position, at));
+        let (position, at) = (self.core.state.change(), self.core.wall);
+        let seal = sealer.seal(&statement(self.core.config.volume, position, at));
         (self.members.words.known, self.members.words.signed) =
-            (Some(HomeWord { position, at, came: self.now, seal }), Some(self.now));
+            (Some(HomeWord { position, at, came: self.core.now, seal }), Some(self.core.now));
     }
 
     /// A parent passes a word on. One that is not the home's, or no newer than what is known, is left out: there may be a
     /// change of the home's key which only one of both has heard of.
     pub(crate) fn handle_home_word(&mut self, position: CommitNumber, at: WallTime, seal: Seal) {
-        let (Some(sealer), Some(home)) = (&self.config.seals, self.config.home) else { return };
+        let (Some(sealer), Some(home)) = (&self.core.config.seals, self.core.config.home) else { return };
         let is_newer = self.members.words.known.is_none_or(|known| known.at < at);
-        if is_newer && sealer.is_sealed_by(home, &statement(self.config.volume, position, at), &seal) {
-            self.members.words.known = Some(HomeWord { position, at, came: self.now, seal });
+        if is_newer && sealer.is_sealed_by(home, &statement(self.core.config.volume, position, at), &seal) {
+            self.members.words.known = Some(HomeWord { position, at, came: self.core.now, seal });
         }
     }
 }

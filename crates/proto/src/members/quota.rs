@@ -136,11 +136,11 @@ impl<S: MetaStore> Replica<S> {
         node: Option<NodeId>,
         quota: Quota,
     ) -> Result<usize, GrantError> {
-        if self.config.role != Role::Home {
+        if self.core.config.role != Role::Home {
             return Err(GrantError::NotHome);
         }
-        self.now = self.now.max(now);
-        self.wall = wall;
+        self.core.now = self.core.now.max(now);
+        self.core.wall = wall;
         let mut count = 0;
         for (origin, mut image) in self.origins()? {
             let is_meant = match node {
@@ -178,7 +178,7 @@ impl<S: MetaStore> Replica<S> {
             Some(Image::Origin(image)) => (image.limits.quota, image.admitted == Admitted::Home),
             _ => (Quota::NONE, false),
         };
-        if self.config.role != Role::Client && changed.iter().any(|change| of(&change.old) != of(&change.new)) {
+        if self.core.config.role != Role::Client && changed.iter().any(|change| of(&change.old) != of(&change.new)) {
             self.note_quotas()?;
         }
         Ok(())
@@ -295,7 +295,7 @@ impl<S: MetaStore> Replica<S> {
         if is_station || quotas.iter().all(|(quota, _)| *quota == Quota::NONE) {
             return Ok(());
         }
-        let change = UsageChange::of(self.state.overlay());
+        let change = UsageChange::of(self.core.state.overlay());
         for (quota, of) in quotas {
             let (used, more) = (self.usage_under(of)?, change.for_origin(of));
             let goes_beyond = |max: Option<u64>, used: u64, more: i64| {
@@ -317,8 +317,8 @@ impl<S: MetaStore> Replica<S> {
         if !self.has_quota() {
             return;
         }
-        let change = UsageChange::of(self.state.overlay());
-        let growth = Growth { own: change.for_origin(self.config.origin), all: change.for_origin(ALL) };
+        let change = UsageChange::of(self.core.state.overlay());
+        let growth = Growth { own: change.for_origin(self.core.config.origin), all: change.for_origin(ALL) };
         self.members.grown.note(sequence, growth);
     }
 
@@ -363,8 +363,8 @@ impl<S: MetaStore> Replica<S> {
 
     fn growth_of(&self, file: FileId, size: u64) -> Result<Growth, StorageError> {
         let known = self.inode(file)?.map(|inode| (inode.content.size(), inode.version.origin()));
-        let (before, writer) = known.unwrap_or((0, self.config.origin));
-        let own_before = if writer == self.config.origin { before } else { 0 };
+        let (before, writer) = known.unwrap_or((0, self.core.config.origin));
+        let own_before = if writer == self.core.config.origin { before } else { 0 };
         let bytes = |before: u64| Change { bytes: signed(size).saturating_sub(signed(before)), files: 0 };
         Ok(Growth { own: bytes(own_before), all: bytes(before) })
     }

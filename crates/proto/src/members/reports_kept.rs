@@ -16,9 +16,9 @@ const PART: u64 = 8;
 impl<S: MetaStore> Replica<S> {
     /// Drops reports beyond the bound.
     pub(crate) fn limit_conflicts(&mut self) -> Result<(), StorageError> {
-        let open = u64::try_from(self.state.totals().conflicts).unwrap_or(0);
-        let most = self.config.conflicts_max.max(1);
-        if self.config.role != Role::Home || open <= most {
+        let open = u64::try_from(self.core.state.totals().conflicts).unwrap_or(0);
+        let most = self.core.config.conflicts_max.max(1);
+        if self.core.config.role != Role::Home || open <= most {
             return Ok(());
         }
         let (from, until) = kind_range(table::VIEW, KeyKind::Conflict);

@@ -60,7 +60,7 @@ impl<S: MetaStore> Replica<S> {
         self.members.rooms.are_told = true;
         self.note_quota_word();
         if is_news {
-            self.outputs.push_back(Output::RoomsAbove { rooms: self.members.rooms.above.clone() });
+            self.core.outputs.push_back(Output::RoomsAbove { rooms: self.members.rooms.above.clone() });
         }
         self.tell_rooms();
         Ok(())
@@ -102,8 +102,8 @@ impl<S: MetaStore> Replica<S> {
     /// What a child is to be told of room. `None`: nothing, and so it was told before.
     pub(crate) fn rooms_for(&mut self, child: OriginId) -> Result<Option<Down>, StorageError> {
         let own = self.members.rooms.own.map(|room| ServerRoom {
-            is_home: self.config.role == Role::Home,
-            label: self.config.label.clone(),
+            is_home: self.core.config.role == Role::Home,
+            label: self.core.config.label.clone(),
             room,
             quota: None,
         });

@@ -75,18 +75,21 @@ struct Run {
 impl<S: MetaStore> Replica<S> {
     /// Whether a message may end behind a record.
     pub(crate) fn may_end_behind(&self, origin: OriginId, is_sealed: bool) -> bool {
-        self.config.seals.is_none() || self.config.role == Role::Client || origin == self.config.origin || is_sealed
+        self.core.config.seals.is_none()
+            || self.core.config.role == Role::Client
+            || origin == self.core.config.origin
+            || is_sealed
     }
 
     /// Says the seals of a message.
     pub(crate) fn send_seals(&mut self, up: &Up, written: &BTreeMap<RecordId, Written>) {
-        let Some(sealer) = self.config.seals.clone() else { return };
+        let Some(sealer) = self.core.config.seals.clone() else { return };
         let (records, spans): (_, &[Span]) = match up {
             Up::Records { records } => (records, &[]),
             Up::Cancelled { spans, records } => (records, spans),
             _ => return,
         };
-        let own = self.config.origin;
+        let own = self.core.config.origin;
         let mut seals = Vec::new();
         for (at, SentRecord { record, .. }) in records.iter().enumerate() {
             let Some(Written { after, seal, .. }) = written.get(&record.id).copied() else { continue };
@@ -104,7 +107,7 @@ impl<S: MetaStore> Replica<S> {
                 };
                 let is_end = records[at + 1..].iter().find(|next| next.record.id.origin() == own).is_none_or(begins);
                 let is_span = spans.iter().any(|span| span.origin == own && span.through == record.id.sequence());
-                (is_end || is_span).then(|| sealer.seal(&statement(self.config.volume, record.id, after)))
+                (is_end || is_span).then(|| sealer.seal(&statement(self.core.config.volume, record.id, after)))
             } else {
                 seal
             };
@@ -122,10 +125,10 @@ impl<S: MetaStore> Replica<S> {
         records: &[SentRecord],
         written: &BTreeMap<RecordId, Written>,
     ) {
-        if self.config.seals.is_none() {
+        if self.core.config.seals.is_none() {
             return;
         }
-        for span in spans.values_mut().filter(|span| span.origin != self.config.origin) {
+        for span in spans.values_mut().filter(|span| span.origin != self.core.config.origin) {
             let ids = || records.iter().map(|sent| sent.record.id).filter(|id| id.origin() == span.origin);
             let sealed: Vec<(u64, Chain)> = ids()
                 .filter_map(|id| written.get(&id).filter(|of| of.seal.is_some()).map(|of| (id.sequence(), of.after)))
@@ -161,7 +164,7 @@ impl<S: MetaStore> Replica<S> {
         records: &[SentRecord],
         spans: &[Span],
     ) -> Result<BTreeMap<RecordId, Seal>, StepError> {
-        let Some(sealer) = self.config.seals.clone() else { return Ok(BTreeMap::new()) };
+        let Some(sealer) = self.core.config.seals.clone() else { return Ok(BTreeMap::new()) };
         let Some(seals) = self.children.seals_mut(child).map(std::mem::take) else { return Ok(BTreeMap::new()) };
         let mut runs: BTreeMap<OriginId, Run> = BTreeMap::new();
         let mut good = BTreeMap::new();
@@ -192,7 +195,7 @@ impl<S: MetaStore> Replica<S> {
             (run.sequence, run.is_open) = (sequence, true);
             let is_end = span.is_none_or(|span| span.through == sequence);
             if let Some(seal) = seals.get(&record.id).filter(|_| is_end) {
-                let said = statement(self.config.volume, record.id, run.chain);
+                let said = statement(self.core.config.volume, record.id, run.chain);
                 if !sealer.is_sealed_by(run.node, &said, seal) {
                     return refused("of another history than the one here, or with a seal that is not its writer's");
                 }

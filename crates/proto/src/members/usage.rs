@@ -124,7 +124,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn usage_row(&self, origin: OriginId) -> Result<Usage, StorageError> {
-        Ok(self.state.store().get(&row(origin))?.map(|bytes| unpack(&bytes)).transpose()?.unwrap_or_default())
+        Ok(self.core.state.store().get(&row(origin))?.map(|bytes| unpack(&bytes)).transpose()?.unwrap_or_default())
     }
 
     /// The sums of all origins, and of the volume under that of the root, as they come out when every file is looked at.
@@ -161,13 +161,13 @@ impl<S: MetaStore> Replica<S> {
 
     /// A store of before there were sums gets them.
     pub(crate) fn begin_usage(&mut self) -> Result<(), StorageError> {
-        if self.state.store().get(&row(ALL))?.is_some() {
+        if self.core.state.store().get(&row(ALL))?.is_some() {
             return Ok(());
         }
         let mut counted = self.counted_anew()?;
         counted.entry(ALL).or_default();
         for (origin, sum) in counted {
-            self.state.put_row(row(origin), pack(&sum));
+            self.core.state.put_row(row(origin), pack(&sum));
         }
         self.commit()
     }

@@ -40,7 +40,7 @@ impl<S: MetaStore> Replica<S> {
                 Ok(Attempt::Done(self.serve_attributes(resolved)?))
             }
             Request::List { directory, after, limit } => self.attempt_list(waiting, directory, after, limit),
-            Request::Change { .. } if self.config.read_only => Ok(Attempt::Done(Err(FsError::ReadOnly))),
+            Request::Change { .. } if self.core.config.read_only => Ok(Attempt::Done(Err(FsError::ReadOnly))),
             Request::Change { change, .. } if !self.has_room_for(&change) => Ok(Attempt::Done(Err(FsError::NoSpace))),
             Request::Change { change, .. } if !self.quota_allows(&change)? => Ok(Attempt::Done(Err(FsError::Quota))),
             Request::Change { user, change } => {
@@ -135,8 +135,8 @@ impl<S: MetaStore> Replica<S> {
             if let Some(on) = self.missing_need(waiting, &need)? {
                 return Ok(on);
             }
-            let trusted = self.config.role != Role::Client || (self.is_trusted() && !waiting.offline);
-            if trusted && self.config.role == Role::Client && !self.watches.is_fresh(directory) {
+            let trusted = self.core.config.role != Role::Client || (self.is_trusted() && !waiting.offline);
+            if trusted && self.core.config.role == Role::Client && !self.watches.is_fresh(directory) {
                 waiting.questions += 1;
                 if waiting.questions <= QUESTIONS_MAX {
                     let limit = u32::try_from(limit).expect("at most 4096");
@@ -147,7 +147,7 @@ impl<S: MetaStore> Replica<S> {
                 return Ok(self.without_parent(waiting));
             }
             // Also where the questions came to an end without an answer.
-            let is_vouched = self.config.role != Role::Client || (trusted && self.watches.is_fresh(directory));
+            let is_vouched = self.core.config.role != Role::Client || (trusted && self.watches.is_fresh(directory));
             if !is_vouched {
                 self.requests.note_unvouched();
             }
@@ -169,7 +169,7 @@ impl<S: MetaStore> Replica<S> {
             return Ok(Attempt::Park(On::Ask(self.ask(Question::List { directory, after, limit })?)));
         }
         // A listing is vouched for by its directory, crowded files are not.
-        let is_from_cache = self.config.role == Role::Client && waiting.listed.is_none();
+        let is_from_cache = self.core.config.role == Role::Client && waiting.listed.is_none();
         if is_from_cache && self.is_trusted() && !waiting.offline && (!is_whole || self.doubts_listed(&answer)?) {
             waiting.questions += 1;
             if waiting.questions <= QUESTIONS_MAX {
@@ -206,7 +206,7 @@ impl<S: MetaStore> Replica<S> {
             Some((false, None)) => (false, entries_from(table::VIEW, directory, after)),
             Some((true, _)) | None => (true, entries_until(table::VIEW, directory)),
         };
-        let rows = self.state.store().scan(&entries_from(table::VIEW, directory, after), &until, limit + 1)?;
+        let rows = self.core.state.store().scan(&entries_from(table::VIEW, directory, after), &until, limit + 1)?;
         let end = known_end && rows.len() <= limit;
         let (mut entries, mut is_whole) = (Vec::new(), true);
         for (key, value) in rows.into_iter().take(limit) {
@@ -222,29 +222,29 @@ impl<S: MetaStore> Replica<S> {
 
     /// Builds a record of a change, applies it, logs it, and answers from the result.
     fn change(&mut self, user: UserId, change: &Change) -> Result<Outcome, StepError> {
-        if self.origin_image(self.config.origin)?.is_none() || self.inode(FileId::ROOT)?.is_none() {
+        if self.origin_image(self.core.config.origin)?.is_none() || self.inode(FileId::ROOT)?.is_none() {
             return Ok(Err(FsError::Unreachable));
         }
-        let Ok(id) = RecordId::new(self.config.origin, self.next_sequence()) else {
+        let Ok(id) = RecordId::new(self.core.config.origin, self.next_sequence()) else {
             return Ok(Err(FsError::NoSpace));
         };
-        let author = Author { id, user, time: self.wall };
+        let author = Author { id, user, time: self.core.wall };
         let record = match wayfs_tree::build(&self.tx(), change, author) {
             Ok(record) => record,
             Err(BuildError::Refused(error)) => return Ok(Err(error)),
             Err(BuildError::Storage(error)) => return Err(error.into()),
         };
         self.skip_lost()?;
-        self.state.set_sequence(id.sequence());
+        self.core.state.set_sequence(id.sequence());
         let loser = self.loser_of(&record.op)?;
         let effect = self.take_record(record.clone(), true)?;
         self.note_content(&record, &effect, Source::Own)?;
         // What the asker did, its kernel knows; only a copy beside it would be news.
-        self.state.stage_own(effect.conflict().is_none());
-        self.state.stage_marks(self.config.origin);
+        self.core.state.stage_own(effect.conflict().is_none());
+        self.core.state.stage_marks(self.core.config.origin);
         let file = effect.file.or_else(|| crate::inspect::file_of(&record.op, id)).unwrap_or(FileId::ROOT);
         let inode = self.inode_after(file)?;
-        if matches!(record.op, Op::Mkdir { .. }) && self.config.role == Role::Client {
+        if matches!(record.op, Op::Mkdir { .. }) && self.core.config.role == Role::Client {
             self.watch_own_directory(FileId::made_by(id));
         }
         if matches!(record.op, Op::Link { .. }) && inode.as_ref().is_some_and(|inode| inode.is_crowded()) {
@@ -253,8 +253,8 @@ impl<S: MetaStore> Replica<S> {
         self.note_growth(id.sequence());
         self.commit()?;
         // What became durable meanwhile is let go, or this would grow with every change that nobody waits for.
-        self.requests.first_undurable(self.state.stored());
-        self.requests.note_own(self.state.ticket(), id.sequence());
+        self.requests.first_undurable(self.core.state.stored());
+        self.requests.note_own(self.core.state.ticket(), id.sequence());
         let Some(inode) = inode else { return Ok(Err(FsError::NotFound)) };
         let removed = effect.removed.zip(loser).map(|(file, inode)| Removed { file, inode });
         Ok(Ok(Answer::Changed { record: id, file, inode, removed }))

@@ -166,10 +166,10 @@ impl<S: MetaStore> Replica<S> {
         }
         let complete = self.watches.is_complete(file);
         // What this input puts gets a later number.
-        let since = Some(self.state.change().next());
+        let since = Some(self.core.state.change().next());
         self.write_watch(file, Row { since, complete, fresh: false });
         self.watches.absent.retain(|(directory, _)| *directory != file);
-        if self.watches.by_use.len() > self.config.watches_max {
+        if self.watches.by_use.len() > self.core.config.watches_max {
             self.end_oldest_watches();
         }
     }
@@ -178,23 +178,23 @@ impl<S: MetaStore> Replica<S> {
     /// once, for it asks about all others, too.
     fn end_oldest_watches(&mut self) {
         let mut files = Vec::new();
-        for _ in 0..=self.config.watches_max / 16 {
+        for _ in 0..=self.core.config.watches_max / 16 {
             let Some((_, oldest)) = self.watches.by_use.pop_first() else { break };
             self.watches.by_file.remove(&oldest);
-            self.state.delete_row(number_key(table::WATCH, oldest.inode_number()));
+            self.core.state.delete_row(number_key(table::WATCH, oldest.inode_number()));
             self.uplink.forget_right(oldest);
             files.push(oldest);
         }
         // What was done there alone comes before.
-        self.post_after(self.state.sequence(), Up::Unwatch { files });
-        self.state.stage_output(Output::InvalidateAll);
+        self.post_after(self.core.state.sequence(), Up::Unwatch { files });
+        self.core.state.stage_output(Output::InvalidateAll);
         self.requests.note_unvouched();
     }
 
     fn write_watch(&mut self, file: FileId, row: Row) {
         self.watches.is_ahead = true;
         self.watches.set(file, row);
-        self.state.put_row(number_key(table::WATCH, file.inode_number()), pack(&row));
+        self.core.state.put_row(number_key(table::WATCH, file.inode_number()), pack(&row));
     }
 
     /// A directory is to be listed anew before its listing is trusted.
@@ -206,7 +206,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// A directory of our own making: nothing is in it that we do not know.
     pub(crate) fn watch_own_directory(&mut self, directory: FileId) {
-        let since = Some(self.state.change().next());
+        let since = Some(self.core.state.change().next());
         self.write_watch(directory, Row { since, complete: true, fresh: true });
         self.tell_parent(Up::Watch { files: vec![directory] });
         self.note_own_directory(directory);
@@ -217,9 +217,9 @@ impl<S: MetaStore> Replica<S> {
         for file in self.watches.in_force() {
             let complete = self.watches.is_complete(file);
             self.write_watch(file, Row { since: None, complete, fresh: false });
-            self.state.stage_output(Output::InvalidateInode { file, what: Changed::Attributes });
+            self.core.state.stage_output(Output::InvalidateInode { file, what: Changed::Attributes });
         }
-        self.state.stage_output(Output::InvalidateAll);
+        self.core.state.stage_output(Output::InvalidateAll);
         // Answers that are on their way to the kernel come after the news.
         self.requests.note_unvouched();
         self.watches.absent.clear();
@@ -287,7 +287,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn trusted_inode(&self, file: FileId) -> Result<Option<Arc<Inode>>, StorageError> {
         let Some(numbered) = self.row_of(&Key::Inode(file))? else { return Ok(None) };
         let Image::Inode(inode) = numbered.image else { return Ok(None) };
-        let trusted = self.config.role != Role::Client || self.is_covered(file, numbered.number, &inode)?;
+        let trusted = self.core.config.role != Role::Client || self.is_covered(file, numbered.number, &inode)?;
         Ok(trusted.then_some(inode))
     }
 
@@ -295,7 +295,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn trusted_entry(&self, parent: FileId, name: &Name) -> Result<Option<Option<FileId>>, StorageError> {
         let key = Key::Entry(parent, name.clone());
         let cached = self.row_of(&key)?;
-        if self.config.role != Role::Client {
+        if self.core.config.role != Role::Client {
             return Ok(Some(match cached.map(|numbered| numbered.image) {
                 Some(Image::Entry(entry)) => Some(entry.file),
                 _ => None,
@@ -310,7 +310,7 @@ impl<S: MetaStore> Replica<S> {
             None => {
                 let known = self.watches.is_fresh(parent)
                     || self.watches.is_absent(parent, name)
-                    || self.state.store().get(&image_key(table::SHADOW, &key))?.is_some();
+                    || self.core.state.store().get(&image_key(table::SHADOW, &key))?.is_some();
                 Ok(known.then_some(None))
             }
         }
@@ -322,10 +322,10 @@ impl<S: MetaStore> Replica<S> {
             return Ok(Some(Some(entry.file)));
         }
         let key = image_key(table::SHADOW, &Key::Entry(parent, name.clone()));
-        let known = self.config.role != Role::Client
+        let known = self.core.config.role != Role::Client
             || self.watches.is_complete(parent)
             || self.watches.is_absent(parent, name)
-            || self.state.store().get(&key)?.is_some();
+            || self.core.state.store().get(&key)?.is_some();
         Ok(known.then_some(None))
     }
 }

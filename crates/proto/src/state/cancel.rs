@@ -41,8 +41,9 @@ fn counts_with(records: &[Record]) -> BTreeMap<RecordId, u64> {
 impl<S: MetaStore> Replica<S> {
     /// Cancels what can be cancelled of the unsent log.
     pub(crate) fn cancel_unsent(&mut self) -> Result<(), StorageError> {
-        let sent_through = self.uplink.sent_through().max(self.parent_has(self.config.origin));
+        let sent_through = self.uplink.sent_through().max(self.parent_has(self.core.config.origin));
         let unsent: Vec<LogPosition> = self
+            .core
             .state
             .log
             .from(LogPosition::START)
@@ -81,13 +82,13 @@ impl<S: MetaStore> Replica<S> {
             }
             is_changed = true;
             if let Some(with) = with.get(&id) {
-                self.state.log.bind(id.sequence(), *with);
+                self.core.state.log.bind(id.sequence(), *with);
             }
             if content_of(&old.record).map(|(_, content)| content) != content_of(&record).map(|(_, content)| content) {
                 self.release(id)?;
             }
-            self.state.staged.weighed.push((position, Weight::of(&record.op)));
-            self.state.overlay.put_raw(log_key(position), pack(&LogEntry { record, ..old }));
+            self.core.state.staged.weighed.push((position, Weight::of(&record.op)));
+            self.core.state.overlay.put_raw(log_key(position), pack(&LogEntry { record, ..old }));
         }
         if is_changed { self.rebuild(Cut::default()) } else { Ok(()) }
     }

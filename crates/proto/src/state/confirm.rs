@@ -64,17 +64,17 @@ impl<S: MetaStore> Replica<S> {
         let cut = self.sort_cut(incoming)?;
         for (origin, through) in &cut.applied {
             if let Ok(record) = wayfs_types::RecordId::new(*origin, *through) {
-                self.state.staged.confirmed.push(record);
+                self.core.state.staged.confirmed.push(record);
             }
-            self.state.staged.marks.insert(*origin);
+            self.core.state.staged.marks.insert(*origin);
         }
-        if self.config.role == Role::Station {
+        if self.core.config.role == Role::Station {
             for (origin, through) in &cut.applied {
                 self.release_cancelled(*origin, *through)?;
             }
             for position in &cut.confirmed {
-                self.state.overlay.delete_raw(log_key(*position));
-                self.state.staged.forgotten.push(*position);
+                self.core.state.overlay.delete_raw(log_key(*position));
+                self.core.state.staged.forgotten.push(*position);
             }
         }
         if cut.is_echo { self.advance(cut) } else { self.rebuild(cut) }
@@ -86,7 +86,7 @@ impl<S: MetaStore> Replica<S> {
             if let (Key::Origin(origin), Some(Image::Origin(image))) = (key, image)
                 && !self.histories.is_parted(*origin)
             {
-                let positions = self.left_in_log(self.state.log.tentative_through(*origin, image.applied));
+                let positions = self.left_in_log(self.core.state.log.tentative_through(*origin, image.applied));
                 if !positions.is_empty() {
                     cut.applied.insert(*origin, image.applied);
                     cut.confirmed.extend(positions);
@@ -95,7 +95,7 @@ impl<S: MetaStore> Replica<S> {
         }
         cut.confirmed.sort_unstable();
         let first_left =
-            if cut.confirmed.is_empty() { None } else { self.state.log.first_tentative_after(&cut.applied) };
+            if cut.confirmed.is_empty() { None } else { self.core.state.log.first_tentative_after(&cut.applied) };
         if let (Some(last), Some(first)) = (cut.confirmed.last(), first_left)
             && *last > first
         {
@@ -110,13 +110,13 @@ impl<S: MetaStore> Replica<S> {
         for origin in self.histories.parted() {
             // Nothing of it will be confirmed any more: the view goes back behind all of it.
             cut.is_echo = false;
-            let Some(last) = self.state.log.tentative_of(origin).last().map(|(_, item)| item.id.sequence()) else {
+            let Some(last) = self.core.state.log.tentative_of(origin).last().map(|(_, item)| item.id.sequence()) else {
                 continue;
             };
-            cut.confirmed.extend(self.state.log.tentative_through(origin, last));
+            cut.confirmed.extend(self.core.state.log.tentative_through(origin, last));
             cut.applied.insert(origin, last);
         }
-        if cut.is_echo && self.state.log.is_structural() && self.is_hazard(&cut.direct)? {
+        if cut.is_echo && self.core.state.log.is_structural() && self.is_hazard(&cut.direct)? {
             cut.is_echo = false;
         }
         Ok(cut)
@@ -183,11 +183,11 @@ impl<S: MetaStore> Replica<S> {
             _ => false,
         };
         match key {
-            _ if self.config.role != Role::Client => true,
+            _ if self.core.config.role != Role::Client => true,
             Key::Entry(parent, _) => watched(*parent) || self.watches.is_fresh(*parent),
             Key::Inode(file) if watched(*file) || seen_from(&confirmed.image) => true,
             Key::Inode(file) => {
-                let is_maker = file.maker().origin() == self.config.origin;
+                let is_maker = file.maker().origin() == self.core.config.origin;
                 is_maker && vouched(self.uplink.since())
             }
             Key::Conflict(_) | Key::Origin(_) => true,
@@ -287,26 +287,27 @@ impl<S: MetaStore> Replica<S> {
         let last = cut.confirmed.last().copied().unwrap_or_default();
         let counted = self.counted_here(&cut.touched)?;
         for (key, image) in cut.direct {
-            if image.is_some() && self.state.counters.reset.is_some() {
+            if image.is_some() && self.core.state.counters.reset.is_some() {
                 // What is written again in the end of a takeover notes in the shadow row when the parent vouched for what it
                 // touches: now, also for what was not there before.
-                self.state.overlay.pin(key.clone(), self.state.counters.change.next());
+                self.core.state.overlay.pin(key.clone(), self.core.state.counters.change.next());
             }
             self.put_image(key, image)?;
         }
         for TouchedKey { key, before, after, number } in cut.touched {
             if self.last_touch(&key)? <= last {
-                self.state.overlay.delete_raw(image_key(table::SHADOW, &key));
-                self.state.overlay.delete_raw(image_key(TOUCH, &key));
+                self.core.state.overlay.delete_raw(image_key(table::SHADOW, &key));
+                self.core.state.overlay.delete_raw(image_key(TOUCH, &key));
                 if let Some(number) = number.filter(|_| after.is_some()) {
-                    self.state.overlay.pin(key.clone(), number);
+                    self.core.state.overlay.pin(key.clone(), number);
                 }
                 self.put_image(key, after)?;
                 continue;
             }
             if number.is_none() {
-                let number = self.state.counters.change.next();
-                self.state
+                let number = self.core.state.counters.change.next();
+                self.core
+                    .state
                     .overlay
                     .put_raw(image_key(table::SHADOW, &key), pack(&Shadow { number, image: after.clone() }));
             }
@@ -354,7 +355,7 @@ impl<S: MetaStore> Replica<S> {
             - i64::from(before.subdirectories)
             - counted.get(&file).copied().unwrap_or_default();
         let subdirectories = (i64::from(view.subdirectories) + others).max(0);
-        let is_set = self.state.log.is_dated_after(file, last);
+        let is_set = self.core.state.log.is_dated_after(file, last);
         let merged = Inode {
             mtime: if is_set { view.mtime } else { view.mtime.max(after.mtime) },
             ctime: view.ctime.max(after.ctime),
@@ -377,7 +378,7 @@ impl<S: MetaStore> Replica<S> {
             from.push(0);
             for (key, value) in pairs {
                 let parsed = parse_image_key(&key)?;
-                let vouched = self.state.counters.change.next();
+                let vouched = self.core.state.counters.change.next();
                 let Shadow { number, image } = match confirmed.remove(&parsed) {
                     Some((image, number)) => Shadow { number: number.unwrap_or(vouched), image },
                     None => {
@@ -386,23 +387,24 @@ impl<S: MetaStore> Replica<S> {
                         shadow
                     }
                 };
-                self.state.overlay.delete_raw(image_key(TOUCH, &parsed));
-                self.state.overlay.delete_raw(key);
+                self.core.state.overlay.delete_raw(image_key(TOUCH, &parsed));
+                self.core.state.overlay.delete_raw(key);
                 if image.is_some() {
-                    self.state.overlay.pin(parsed.clone(), number);
+                    self.core.state.overlay.pin(parsed.clone(), number);
                 }
                 self.put_image(parsed, image)?;
             }
         }
-        let vouched = self.state.counters.change.next();
+        let vouched = self.core.state.counters.change.next();
         for (key, image) in cut.direct {
             // A record that is replayed notes in the shadow row when the parent vouched for what it touches: now.
             if image.is_some() {
-                self.state.overlay.pin(key.clone(), vouched);
+                self.core.state.overlay.pin(key.clone(), vouched);
             }
             self.put_image(key, image)?;
         }
         let left: Vec<LogPosition> = self
+            .core
             .state
             .log
             .from(LogPosition::START)
@@ -413,12 +415,12 @@ impl<S: MetaStore> Replica<S> {
             .map(|(position, _)| position)
             .collect();
         let left = self.left_in_log(left);
-        self.state.replays += u64::from(!left.is_empty());
+        self.core.state.replays += u64::from(!left.is_empty());
         tracing::debug!(records = left.len(), "replaying tentative records");
         for position in left {
             let entry = self.log_entry(position)?;
             let applied = self.apply_tentative(position, entry.record, (entry.held, entry.seal))?;
-            self.state.staged.replayed.push((position, applied));
+            self.core.state.staged.replayed.push((position, applied));
         }
         Ok(())
     }

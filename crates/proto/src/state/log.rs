@@ -417,7 +417,7 @@ impl<S: MetaStore> Replica<S> {
         let mut confirmed = BTreeMap::new();
         let mut from = vec![table::LOG];
         loop {
-            let pairs = self.state.store.scan(&from, &[table::LOG + 1], crate::replica::PAGE)?;
+            let pairs = self.core.state.store.scan(&from, &[table::LOG + 1], crate::replica::PAGE)?;
             let Some((last, _)) = pairs.last() else { break };
             from.clone_from(last);
             from.push(0);
@@ -447,7 +447,7 @@ impl<S: MetaStore> Replica<S> {
                     weight: Weight::of(&entry.record.op),
                     dated: dated_by(&entry.record.op, &entry.touched),
                 };
-                if self.config.role == Role::Client && matches!(entry.record.op, Op::Touch) {
+                if self.core.config.role == Role::Client && matches!(entry.record.op, Op::Touch) {
                     cancelled.push(id.sequence());
                 }
                 newest = id.sequence();
@@ -467,8 +467,8 @@ impl<S: MetaStore> Replica<S> {
     /// # Errors
     /// [`StorageError`] if it cannot be read.
     pub fn logged(&self, record: RecordId) -> Result<Option<Record>, StorageError> {
-        let Some(position) = self.state.log.position_of(record) else { return Ok(None) };
-        let bytes = self.state.store.get(&log_key(position))?;
+        let Some(position) = self.core.state.log.position_of(record) else { return Ok(None) };
+        let bytes = self.core.state.store.get(&log_key(position))?;
         bytes.map(|bytes| Ok(unpack::<LogEntry>(&bytes)?.record)).transpose()
     }
 
@@ -486,8 +486,8 @@ impl<S: MetaStore> Replica<S> {
 
     /// Those of some positions that this very input has not taken out of the log: memory hears of that with the batch.
     pub(crate) fn left_in_log(&self, mut positions: Vec<LogPosition>) -> Vec<LogPosition> {
-        if !self.state.staged.forgotten.is_empty() {
-            let taken_out: BTreeSet<LogPosition> = self.state.staged.forgotten.iter().copied().collect();
+        if !self.core.state.staged.forgotten.is_empty() {
+            let taken_out: BTreeSet<LogPosition> = self.core.state.staged.forgotten.iter().copied().collect();
             positions.retain(|position| !taken_out.contains(position));
         }
         positions
@@ -505,11 +505,11 @@ impl<S: MetaStore> Replica<S> {
         held: bool,
         seal: Option<Seal>,
     ) -> Result<Effect, StorageError> {
-        if self.config.role == Role::Home {
+        if self.core.config.role == Role::Home {
             return wayfs_tree::apply(&mut self.tx(), &record);
         }
-        let position = self.state.counters.position;
-        self.state.counters.position = position.next();
+        let position = self.core.state.counters.position;
+        self.core.state.counters.position = position.next();
         let (id, time, after) = (record.id, record.time, record.follows());
         let (empty_change, weight) = (EmptyChange::of(&record.op), Weight::of(&record.op));
         let Applied { effect, structural, chain, life, dated } =
@@ -529,7 +529,7 @@ impl<S: MetaStore> Replica<S> {
             weight,
             dated,
         };
-        self.state.staged.appended.push((position, item));
+        self.core.state.staged.appended.push((position, item));
         Ok(effect)
     }
 

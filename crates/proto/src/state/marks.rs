@@ -47,7 +47,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// As [`Replica::marks`], of the committed state.
     pub(crate) fn marks_committed(&self, origin: OriginId) -> Result<Marks, StorageError> {
-        let bytes = self.state.store.get(&origin_key(table::MARK, origin))?;
+        let bytes = self.core.state.store.get(&origin_key(table::MARK, origin))?;
         bytes.map_or_else(|| Ok(Marks::default()), |bytes| unpack(&bytes))
     }
 
@@ -70,13 +70,14 @@ impl<S: MetaStore> Replica<S> {
             let step = &mut marks.steps[usize::from(level)];
             let slot = *step % MILESTONES;
             *step += 1;
-            self.state
+            self.core
+                .state
                 .overlay
-                .put_raw(milestone_key(mark.origin, level, slot), pack(&Milestone { through, at: self.wall, by }));
+                .put_raw(milestone_key(mark.origin, level, slot), pack(&Milestone { through, at: self.core.wall, by }));
         }
         if marks != before {
-            self.state.overlay.put_raw(origin_key(table::MARK, mark.origin), pack(&marks));
-            self.state.staged.marks_moved |= mark.origin == self.config.origin;
+            self.core.state.overlay.put_raw(origin_key(table::MARK, mark.origin), pack(&marks));
+            self.core.state.staged.marks_moved |= mark.origin == self.core.config.origin;
         }
         Ok(marks)
     }
@@ -100,9 +101,9 @@ impl<S: MetaStore> Replica<S> {
         }
         // Steps only go forward, so those of before go, too.
         (marks.stable, marks.steps[STABLE]) = (through, 0);
-        self.state.overlay.put_raw(origin_key(table::MARK, origin), pack(&marks));
-        self.state.staged.marks_moved |= origin == self.config.origin;
-        self.state.staged.marks.insert(origin);
+        self.core.state.overlay.put_raw(origin_key(table::MARK, origin), pack(&marks));
+        self.core.state.staged.marks_moved |= origin == self.core.config.origin;
+        self.core.state.staged.marks.insert(origin);
         Ok(Some(before))
     }
 
@@ -113,7 +114,7 @@ impl<S: MetaStore> Replica<S> {
         let callbacks = self.children.first_blocked(origin).map_or(applied, |first| first - 1);
         let accounted = self.children.accounts_for(origin);
         let safe = applied.min(awaited).min(callbacks).min(accounted);
-        let (visible, stable) = match self.config.role {
+        let (visible, stable) = match self.core.config.role {
             Role::Home => {
                 let missing = self.first_missing(origin)?.map_or(applied, |first| first - 1);
                 (applied, applied.min(missing))
@@ -128,11 +129,11 @@ impl<S: MetaStore> Replica<S> {
 
     /// Last sequence of our own that is durable here.
     pub(crate) fn own_durable(&self) -> u64 {
-        if self.state.durable.stored >= self.state.durable.ticket {
-            return self.state.counters.sequence;
+        if self.core.state.durable.stored >= self.core.state.durable.ticket {
+            return self.core.state.counters.sequence;
         }
-        let undurable = self.requests.peek_undurable(self.state.durable.stored);
-        undurable.map_or(self.state.counters.sequence, |first| first - 1)
+        let undurable = self.requests.peek_undurable(self.core.state.durable.stored);
+        undurable.map_or(self.core.state.counters.sequence, |first| first - 1)
     }
 
     /// Last sequence of our own up to which every fact holds that a level implies.
@@ -140,7 +141,7 @@ impl<S: MetaStore> Replica<S> {
     /// What is stable is safe, too: record and contents are durable at the home. A wait for *safe* alone asks for the
     /// station's word, which comes after the caches of its other clients were told.
     pub(crate) fn own_through(&self, level: Level) -> u64 {
-        let Ok(marks) = self.marks_committed(self.config.origin) else { return 0 };
+        let Ok(marks) = self.marks_committed(self.core.config.origin) else { return 0 };
         let through = |fact| self.own_fact_through(&marks, fact);
         let (safe, stable) = (through(Level::Safe), through(Level::Stable));
         let reached = match level {
@@ -155,9 +156,11 @@ impl<S: MetaStore> Replica<S> {
 
     /// Last sequence of our own of which one fact holds, whatever the others say.
     fn own_fact_through(&self, marks: &Marks, fact: Level) -> u64 {
-        match (self.config.role, fact) {
+        match (self.core.config.role, fact) {
             (Role::Home, _) | (_, Level::Modified) | (Role::Station, Level::Safe) => u64::MAX,
-            (Role::Station, Level::Visible) => self.confirmed_applied_committed(self.config.origin).unwrap_or_default(),
+            (Role::Station, Level::Visible) => {
+                self.confirmed_applied_committed(self.core.config.origin).unwrap_or_default()
+            }
             (Role::Client, Level::Safe) => self.up_to_rows(&[table::OWED], marks.safe),
             (Role::Client, Level::Visible) => marks.visible,
             (Role::Client, Level::Stable) => self.up_to_rows(&[table::OWED, table::LENT], marks.stable),
@@ -174,7 +177,7 @@ impl<S: MetaStore> Replica<S> {
         let version = inode.version;
         let facts = self.record_facts(version, content_named(&inode))?;
         let is_own = self.is_our_own(version);
-        let safe_at = match self.config.role {
+        let safe_at = match self.core.config.role {
             Role::Client if is_own && facts.safe.holds() => {
                 self.milestone_row(version.origin(), 0, version.sequence())?.and_then(|step| step.by)
             }
@@ -208,7 +211,7 @@ impl<S: MetaStore> Replica<S> {
         if record.origin() == OriginId::GENESIS {
             return Ok(Facts::GENESIS);
         }
-        let mut facts = match self.config.role {
+        let mut facts = match self.core.config.role {
             Role::Home => self.facts_at_home(record, content)?,
             Role::Station => self.facts_at_station(record, content)?,
             Role::Client if self.is_our_own(record) => self.facts_of_own(record)?,
@@ -225,7 +228,7 @@ impl<S: MetaStore> Replica<S> {
             facts.stable = facts.stable.or(facts.visible);
         }
         let facts = self.as_fate_says(record, facts)?;
-        if self.config.role == Role::Client { self.as_rows_say(record, facts) } else { Ok(facts) }
+        if self.core.config.role == Role::Client { self.as_rows_say(record, facts) } else { Ok(facts) }
     }
 
     fn facts_at_home(&self, record: RecordId, content: Option<&Content>) -> Result<Facts, StorageError> {
@@ -237,7 +240,7 @@ impl<S: MetaStore> Replica<S> {
             let stable = Fact::Holds(self.milestone(record.origin(), 2, record.sequence())?);
             return Ok(Facts { safe: Fact::Unknown, visible, stable });
         };
-        let is_awaited = self.state.store.get(&record_key(AWAITED, record))?.is_some();
+        let is_awaited = self.core.state.store.get(&record_key(AWAITED, record))?.is_some();
         let safe = match missing.safe {
             Some(since) => Fact::Holds(Some(since)),
             None if is_awaited => Fact::No,
@@ -250,11 +253,12 @@ impl<S: MetaStore> Replica<S> {
     fn facts_at_station(&self, record: RecordId, content: Option<&Content>) -> Result<Facts, StorageError> {
         let (origin, sequence) = (record.origin(), record.sequence());
         let is_visible = sequence <= self.confirmed_applied_committed(origin)?;
-        let is_owed = self.state.store.get(&record_key(table::OWED, record))?.is_some();
+        let is_owed = self.core.state.store.get(&record_key(table::OWED, record))?.is_some();
         let missing = self.missing_row(record, content)?;
-        let is_awaited = self.state.store.get(&record_key(AWAITED, record))?.is_some();
-        let is_logged = self.state.log.position_of(record).is_some();
-        let is_durable = self.state.log.ticket_of(record).is_none_or(|ticket| ticket <= self.state.durable.stored);
+        let is_awaited = self.core.state.store.get(&record_key(AWAITED, record))?.is_some();
+        let is_logged = self.core.state.log.position_of(record).is_some();
+        let is_durable =
+            self.core.state.log.ticket_of(record).is_none_or(|ticket| ticket <= self.core.state.durable.stored);
         let safe = match (missing, is_awaited) {
             (_, true) => Fact::No,
             // Another server vouched for it: its client lets it go.
@@ -291,7 +295,7 @@ impl<S: MetaStore> Replica<S> {
         let safe = marks.safe.min(self.own_durable());
         let stable = match fact(2, marks.stable)? {
             // Of a number that this machine gave up no mark is told any more.
-            Fact::No if origin != self.config.origin => Fact::Unknown,
+            Fact::No if origin != self.core.config.origin => Fact::Unknown,
             told => told,
         };
         Ok(Facts { safe: fact(0, safe)?, visible: fact(1, marks.visible)?, stable })
@@ -299,13 +303,13 @@ impl<S: MetaStore> Replica<S> {
 
     /// The row that says that contents are not here, be it under the name of another record whose contents are equal.
     fn missing_row(&self, record: RecordId, content: Option<&Content>) -> Result<Option<Missing>, StorageError> {
-        if let Some(bytes) = self.state.store.get(&record_key(table::MISSING, record))? {
+        if let Some(bytes) = self.core.state.store.get(&record_key(table::MISSING, record))? {
             return Ok(Some(unpack(&bytes)?));
         }
         let Some(root) = content.and_then(Content::root) else { return Ok(None) };
         let prefix = root_prefix(&root);
-        for (key, _) in self.state.store.scan(&prefix, &after_prefix(&prefix), HOLDERS_MAX)? {
-            if let Some(bytes) = self.state.store.get(&record_key(table::MISSING, parse_root_key(&key)?))? {
+        for (key, _) in self.core.state.store.scan(&prefix, &after_prefix(&prefix), HOLDERS_MAX)? {
+            if let Some(bytes) = self.core.state.store.get(&record_key(table::MISSING, parse_root_key(&key)?))? {
                 let missing: Missing = unpack(&bytes)?;
                 if missing.version == record {
                     return Ok(Some(missing));
@@ -328,7 +332,7 @@ impl<S: MetaStore> Replica<S> {
         let mut first = None;
         while from < until {
             let middle = from.midpoint(until);
-            let bytes = self.state.store.get(&milestone_key(origin, level, middle % MILESTONES))?;
+            let bytes = self.core.state.store.get(&milestone_key(origin, level, middle % MILESTONES))?;
             let Some(bytes) = bytes else { return Ok(None) };
             let step: Milestone = unpack(&bytes)?;
             if step.through >= sequence {
@@ -370,7 +374,7 @@ mod tests {
             world.settle();
         }
         let replica = &world.hosts[client].replica;
-        let origin = replica.config.origin;
+        let origin = replica.core.config.origin;
         let steps = replica.marks_committed(origin).unwrap().steps;
         assert!(steps.iter().all(|steps| *steps > MILESTONES), "the rings went round: {steps:?}");
         let last = replica.marks_committed(origin).unwrap().safe;

@@ -74,7 +74,7 @@ impl<S: MetaStore> Replica<S> {
     /// [`StorageError`] if it cannot be read.
     pub fn names_of(&self, file: FileId) -> Result<Vec<Place>, StorageError> {
         match self.inode(file)? {
-            Some(inode) => wayfs_tree::names_of(&Committed(&self.state.store), file, &inode),
+            Some(inode) => wayfs_tree::names_of(&Committed(&self.core.state.store), file, &inode),
             None => Ok(Vec::new()),
         }
     }
@@ -84,7 +84,7 @@ impl<S: MetaStore> Replica<S> {
     /// # Errors
     /// [`StorageError`] if it cannot be read.
     pub fn has_name(&self, file: FileId, inode: &Inode, place: &Place) -> Result<bool, StorageError> {
-        wayfs_tree::has_name(&Committed(&self.state.store), file, inode, place)
+        wayfs_tree::has_name(&Committed(&self.core.state.store), file, inode, place)
     }
 
     /// Whether a file has a name in a directory, as far as it is known here.
@@ -95,7 +95,7 @@ impl<S: MetaStore> Replica<S> {
         if inode.places.iter().any(|place| place.parent == directory) || !inode.is_crowded() {
             return Ok(inode.places.iter().any(|place| place.parent == directory));
         }
-        let first = stored_names(&self.state.store, file, &NameCursor::at(directory), 1)?;
+        let first = stored_names(&self.core.state.store, file, &NameCursor::at(directory), 1)?;
         Ok(first.first().is_some_and(|place| place.parent == directory))
     }
 

@@ -58,7 +58,7 @@ impl<S: MetaStore> Replica<S> {
             Ok(())
         })?;
         self.contents.set_lost_news(lost);
-        if self.config.role == Role::Client {
+        if self.core.config.role == Role::Client {
             self.each(&[VANISHED], &[VANISHED + 1], |_, value| {
                 let vanished: Vanished = unpack(value)?;
                 totals.vanished += 1;

@@ -106,9 +106,9 @@ impl<S: MetaStore> Replica<S> {
     /// # Errors
     /// [`StorageError`] if they cannot be read.
     pub fn kept_row_is_wrong(&self) -> Result<Option<String>, StorageError> {
-        let generations = self.state.views.generations.borrow();
+        let generations = self.core.state.views.generations.borrow();
         for (key, kept) in generations.young.iter().chain(&generations.old) {
-            let stored = crate::state::tables::read_view(&self.state.store, key)?;
+            let stored = crate::state::tables::read_view(&self.core.state.store, key)?;
             if stored != *kept {
                 return Ok(Some(format!("{key:?} is kept as {kept:?} and stored as {stored:?}")));
             }
@@ -118,12 +118,12 @@ impl<S: MetaStore> Replica<S> {
 
     /// A row of the committed view.
     pub(crate) fn row_of(&self, key: &Key) -> Result<Option<Numbered>, StorageError> {
-        self.state.views.look(&self.state.store, key, |row| row.cloned())
+        self.core.state.views.look(&self.core.state.store, key, |row| row.cloned())
     }
 
     /// Its image.
     pub(crate) fn image(&self, key: &Key) -> Result<Option<Image>, StorageError> {
-        self.state.views.look(&self.state.store, key, |row| row.map(|row| row.image.clone()))
+        self.core.state.views.look(&self.core.state.store, key, |row| row.map(|row| row.image.clone()))
     }
 }
 

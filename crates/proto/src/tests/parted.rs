@@ -132,12 +132,12 @@ fn what_waits_behind_the_confirmed_records_is_not_looked_through_for_parted_ones
     let record = RecordId::new(origin, known.applied + 2).unwrap();
     let two_more = Origin {
         applied: record.sequence(),
-        chain: replica.state.log().chain_at(record).unwrap(),
+        chain: replica.core.state.log().chain_at(record).unwrap(),
         ..Origin::clone(&here)
     };
     for (word, looks) in [(&*known, 1), (&two_more, 3)] {
-        let before = replica.state.log().looks.get();
+        let before = replica.core.state.log().looks.get();
         assert_eq!(replica.first_parted(origin, word).unwrap(), None);
-        assert_eq!(replica.state.log().looks.get() - before, looks);
+        assert_eq!(replica.core.state.log().looks.get() - before, looks);
     }
 }

@@ -39,20 +39,21 @@ const AHEAD_LEN: usize = 256 * 1024;
 impl<S: MetaStore> Replica<S> {
     /// Sequence up to which a parent may know records of ours.
     pub(crate) fn own_limit(&self) -> u64 {
-        self.state.sequence() + if self.histories.skips_numbers() { AHEAD_MAX } else { 0 }
+        self.core.state.sequence() + if self.histories.skips_numbers() { AHEAD_MAX } else { 0 }
     }
 
     /// The number of our next change.
     pub(crate) fn next_sequence(&self) -> u64 {
         // A copy of this store that is opened elsewhere begins its life somewhere else, so that nearly always what the
         // two write has different numbers, and so different names, even before anybody notices.
-        let skipped = if self.begins_life() { AHEAD_MAX + 1 + u64::from(self.config.life.0 % LIFE_STEPS) } else { 0 };
-        self.state.sequence() + skipped + 1
+        let skipped =
+            if self.begins_life() { AHEAD_MAX + 1 + u64::from(self.core.config.life.0 % LIFE_STEPS) } else { 0 };
+        self.core.state.sequence() + skipped + 1
     }
 
     /// Whether our next record is the first of a life.
     fn begins_life(&self) -> bool {
-        self.histories.skips_numbers() && !self.state.has_staged_gap()
+        self.histories.skips_numbers() && !self.core.state.has_staged_gap()
     }
 
     /// The first change of a life begins behind what the last one may have sent ahead and lost.
@@ -61,12 +62,13 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         // Those that were taken out of the view since (`take_orphans`) nobody has.
-        let own = self.config.origin;
-        let after = self.state.sequence().min(wayfs_tree::applied(&self.tx(), own)?);
+        let own = self.core.config.origin;
+        let after = self.core.state.sequence().min(wayfs_tree::applied(&self.tx(), own)?);
         let sequence = self.next_sequence() - 1;
-        let Ok(id) = RecordId::new(self.config.origin, sequence) else { return Ok(()) };
-        let record = Record { id, time: self.wall, user: UserId(0), op: Op::Skip { after, life: self.config.life } };
-        self.state.set_sequence(sequence);
+        let Ok(id) = RecordId::new(self.core.config.origin, sequence) else { return Ok(()) };
+        let record =
+            Record { id, time: self.core.wall, user: UserId(0), op: Op::Skip { after, life: self.core.config.life } };
+        self.core.state.set_sequence(sequence);
         self.note_gap((after, sequence));
         self.take_record(record, true)?;
         Ok(())
@@ -74,9 +76,9 @@ impl<S: MetaStore> Replica<S> {
 
     /// Sends records that somebody waits for while our own disk is still at it.
     pub(crate) fn send_ahead(&mut self) -> Result<(), StorageError> {
-        let is_first_life_durable = self.state.stored() > Ticket(0) || self.histories.was_opened_before();
-        if self.config.role != Role::Client
-            || !self.config.sends_ahead
+        let is_first_life_durable = self.core.state.stored() > Ticket(0) || self.histories.was_opened_before();
+        if self.core.config.role != Role::Client
+            || !self.core.config.sends_ahead
             || self.uplink.session.as_ref().is_none_or(|upstream| upstream.state != UplinkState::Live)
             || !is_first_life_durable
             || !self.is_somebody_waiting()
@@ -102,7 +104,7 @@ impl<S: MetaStore> Replica<S> {
         }
         if let (Some(position), Some(upstream)) = (sent, self.uplink.session.as_mut()) {
             upstream.position = position;
-            upstream.records_at = Some(self.now);
+            upstream.records_at = Some(self.core.now);
             self.send_with_history(Up::Records { records }, &written);
         }
         Ok(())
@@ -111,12 +113,12 @@ impl<S: MetaStore> Replica<S> {
     /// Positions that may go ahead now: those behind everything that was sent, if nothing durable waits for its turn.
     fn next_ahead(&self) -> Vec<LogPosition> {
         let Some(upstream) = &self.uplink.session else { return Vec::new() };
-        let mut before = upstream.sent_of(self.config.origin);
+        let mut before = upstream.sent_of(self.core.config.origin);
         // The next life counts on the present one having been at most so far ahead of its disk.
         let last = self.own_durable().saturating_add(AHEAD_MAX);
         let mut next = Vec::new();
-        for (position, item) in self.state.log().from(upstream.position.next()) {
-            let is_durable = item.ticket <= self.state.stored();
+        for (position, item) in self.core.state.log().from(upstream.position.next()) {
+            let is_durable = item.ticket <= self.core.state.stored();
             // No number after a gap may be known to anyone before the gap is durable here.
             let is_next = item.after == before && item.id.sequence() == before + 1;
             // A rewritten one is not lost with a crash: the one before it comes back.

@@ -47,7 +47,7 @@ impl<S: MetaStore> Replica<S> {
         let stamp = upstream.stamp;
         self.check_own_mark(peer, &images)?;
         self.check_believable(peer, &images)?;
-        self.state.set_resume(stamp.map(|stamp| Resume { stamp, cursor: through }));
+        self.core.state.set_resume(stamp.map(|stamp| Resume { stamp, cursor: through }));
         self.stage_to_parent(Up::Received { serial });
         let unheard = self.unheard_in(&images, &asked.seen)?;
         if !unheard.is_empty() && asked.times < QUESTIONS_MAX {
@@ -68,7 +68,7 @@ impl<S: MetaStore> Replica<S> {
                 listed = self.take_answer(&asked.question, verdict, images)?;
             }
         }
-        self.state.stage_answered((ask, verdict, listed));
+        self.core.state.stage_answered((ask, verdict, listed));
         Ok(())
     }
 
@@ -105,7 +105,7 @@ impl<S: MetaStore> Replica<S> {
             Question::List { directory, .. } => *directory,
         };
         let untold = self.untold(&images)?;
-        self.state.stage_learned(untold);
+        self.core.state.stage_learned(untold);
         self.begin_watch(watched);
         crowded_in(&images).into_iter().for_each(|file| self.begin_watch(file));
         if let Some(upstream) = self.uplink.session.as_mut() {
@@ -144,7 +144,7 @@ impl<S: MetaStore> Replica<S> {
             if let Key::Entry(parent, name) = &pair.key
                 && !self.watches.may_have_told(*parent, name)
                 // What we removed ourselves stands for nothing.
-                && self.state.store().get(&image_key(table::SHADOW, &pair.key))?.is_none()
+                && self.core.state.store().get(&image_key(table::SHADOW, &pair.key))?.is_none()
             {
                 untold.push((*parent, name.clone()));
             }

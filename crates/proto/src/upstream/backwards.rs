@@ -50,13 +50,13 @@ impl Uplink {
 impl<S: MetaStore> Replica<S> {
     pub(crate) fn read_moved_at(&mut self) -> Result<(), StorageError> {
         self.uplink.past.moved_at =
-            self.state.store().get(MOVED_AT)?.map_or(Ok(CommitNumber::ZERO), |bytes| unpack(&bytes))?;
+            self.core.state.store().get(MOVED_AT)?.map_or(Ok(CommitNumber::ZERO), |bytes| unpack(&bytes))?;
         Ok(())
     }
 
     pub(crate) fn read_forgotten(&mut self) -> Result<(), StorageError> {
         self.uplink.past.forgot_at =
-            self.state.store().get(FORGOT_AT)?.map_or(Ok(CommitNumber::ZERO), |bytes| unpack(&bytes))?;
+            self.core.state.store().get(FORGOT_AT)?.map_or(Ok(CommitNumber::ZERO), |bytes| unpack(&bytes))?;
         let mut lost = BTreeMap::new();
         let mut until = LOST_AFTER.to_vec();
         until.push(u8::MAX);
@@ -71,13 +71,13 @@ impl<S: MetaStore> Replica<S> {
     /// The parent, or the home behind it, went back: what others made meanwhile and we saw may be lost. What is known until
     /// now stays readable, and no answer has to know of it: it would never come.
     pub(crate) fn forget_what_was_seen(&mut self) {
-        self.forget_seen_before(self.state.change().next());
+        self.forget_seen_before(self.core.state.change().next());
     }
 
     /// The same of what was known before this change.
     pub(crate) fn forget_seen_before(&mut self, change: CommitNumber) {
         self.uplink.past.forgot_at = self.uplink.past.forgot_at.max(change);
-        self.state.put_row(FORGOT_AT.to_vec(), pack(&self.uplink.past.forgot_at));
+        self.core.state.put_row(FORGOT_AT.to_vec(), pack(&self.uplink.past.forgot_at));
     }
 
     /// Our own records of an origin after the first of these and up to the second are lost, or nobody has confirmed them: they were
@@ -87,7 +87,7 @@ impl<S: MetaStore> Replica<S> {
         self.call_looks_off();
         let mut key = LOST_AFTER.to_vec();
         key.extend(origin.raw().to_be_bytes());
-        self.state.put_row(key, pack(&(after, through)));
+        self.core.state.put_row(key, pack(&(after, through)));
     }
 
     /// Whether an image was known before the home went back.
@@ -112,10 +112,10 @@ impl<S: MetaStore> Replica<S> {
 
     /// From now on another parent vouches.
     pub(crate) fn note_move(&mut self) {
-        if self.config.role == Role::Client && self.state.synced() {
-            self.uplink.past.moved_at = self.state.change().next();
+        if self.core.config.role == Role::Client && self.core.state.synced() {
+            self.uplink.past.moved_at = self.core.state.change().next();
             self.uplink.past.moved_since = None;
-            self.state.put_row(MOVED_AT.to_vec(), pack(&self.uplink.past.moved_at));
+            self.core.state.put_row(MOVED_AT.to_vec(), pack(&self.uplink.past.moved_at));
         }
     }
 
@@ -125,12 +125,12 @@ impl<S: MetaStore> Replica<S> {
         if self.uplink.past.moved_at == CommitNumber::ZERO {
             return;
         }
-        let since = *self.uplink.past.moved_since.get_or_insert(self.now);
-        let is_home_there = self.is_trusted() && self.is_home_reachable(self.now) == Some(true);
-        if is_home_there && self.now >= since + self.config.seen_kept {
+        let since = *self.uplink.past.moved_since.get_or_insert(self.core.now);
+        let is_home_there = self.is_trusted() && self.is_home_reachable(self.core.now) == Some(true);
+        if is_home_there && self.core.now >= since + self.core.config.seen_kept {
             tracing::debug!("what was seen before a move and never came is forgotten");
             (self.uplink.past.moved_at, self.uplink.past.moved_since) = (CommitNumber::ZERO, None);
-            self.state.delete_row(MOVED_AT.to_vec());
+            self.core.state.delete_row(MOVED_AT.to_vec());
         }
     }
 
@@ -155,7 +155,7 @@ impl<S: MetaStore> Replica<S> {
     /// that named it knows of it: what that says came after.)
     pub(crate) fn unheard_in(&mut self, images: &[KeyImage], named: &Seen) -> Result<Seen, StorageError> {
         let mut seen = Seen::default();
-        if self.config.role != Role::Client || self.uplink.past.moved_at == CommitNumber::ZERO {
+        if self.core.config.role != Role::Client || self.uplink.past.moved_at == CommitNumber::ZERO {
             return Ok(seen);
         }
         for pair in images {
@@ -312,7 +312,7 @@ impl<S: MetaStore> Replica<S> {
         if let Some(base) = self.uplink.past.built_upon.get(&record) {
             return Ok(Some(*base));
         }
-        let Some(position) = self.state.log().place_of(record) else { return Ok(None) };
+        let Some(position) = self.core.state.log().place_of(record) else { return Ok(None) };
         Ok(self.log_entry_left(position)?.and_then(|entry| base_in(&entry.record.op)))
     }
 
@@ -334,7 +334,7 @@ impl<S: MetaStore> Replica<S> {
 
     pub(crate) fn is_foreign(&self, record: RecordId) -> bool {
         let origin = record.origin();
-        origin != self.config.origin && origin != OriginId::GENESIS && !self.was_written_again(record)
+        origin != self.core.config.origin && origin != OriginId::GENESIS && !self.was_written_again(record)
     }
 
     /// Whether a record of ours under a former origin is lost, or nobody has confirmed it: it was written again by another name.

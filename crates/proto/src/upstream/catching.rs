@@ -28,11 +28,11 @@ const TIMES_MAX: u8 = 4;
 impl<S: MetaStore> Replica<S> {
     /// [`wayfs_types::request::Request::Refresh`].
     pub(crate) fn attempt_refresh(&mut self, waiting: &mut Waiting) -> Result<Attempt, StepError> {
-        if self.config.role == Role::Home || waiting.is_answered() {
+        if self.core.config.role == Role::Home || waiting.is_answered() {
             return Ok(Attempt::Done(Ok(Answer::Done)));
         }
         if waiting.offline {
-            let is_late = self.uplink.session.is_some() && self.now >= waiting.deadline;
+            let is_late = self.uplink.session.is_some() && self.core.now >= waiting.deadline;
             return Ok(Attempt::Done(Err(if is_late { FsError::TimedOut } else { FsError::Unreachable })));
         }
         if !self.is_trusted() {
@@ -64,7 +64,7 @@ impl<S: MetaStore> Replica<S> {
     /// until it has.
     pub(crate) fn ask_whether_lost(&mut self) {
         let waits = |up: &crate::upstream::Upstream| up.state == UplinkState::Migrating && up.migration.is_none();
-        if self.config.role != Role::Client || !self.uplink.session.as_ref().is_some_and(waits) {
+        if self.core.config.role != Role::Client || !self.uplink.session.as_ref().is_some_and(waits) {
             return;
         }
         let ask = self.ask_catch();
@@ -75,7 +75,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// A session begins: notes whether the parent lacks what the home had of the numbers before this one, and asks what is lost.
     pub(crate) fn note_what_parent_lacks(&mut self) -> Result<(), StorageError> {
-        if self.config.role != Role::Client {
+        if self.core.config.role != Role::Client {
             return Ok(());
         }
         let lacks_former = !self.lost_of_former()?.is_empty();
@@ -93,7 +93,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn ask_what_is_lost(&mut self) {
         let is_due =
             |up: &crate::upstream::Upstream| (up.lost_before.is_some() || up.lacks_former) && up.loss_ask.is_none();
-        if self.config.role != Role::Client || !self.uplink.session.as_ref().is_some_and(is_due) {
+        if self.core.config.role != Role::Client || !self.uplink.session.as_ref().is_some_and(is_due) {
             return;
         }
         let ask = self.ask_catch();
@@ -125,7 +125,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// The parent was told all that the home has, or cannot reach it.
     fn end_migration(&mut self, reached: bool) {
-        let own = self.config.origin;
+        let own = self.core.config.origin;
         let Some(upstream) = self.uplink.session.as_mut() else { return };
         upstream.migration = None;
         let (has, peer, stamp) = (upstream.applied_of(own), upstream.peer, upstream.stamp);
@@ -144,8 +144,9 @@ impl<S: MetaStore> Replica<S> {
 
     /// Whether what the home lacks of our own records is in our log yet.
     pub(crate) fn is_on_its_way(&self, has: u64) -> bool {
-        let own = self.config.origin;
+        let own = self.core.config.origin;
         let next = self
+            .core
             .state
             .log()
             .from(LogPosition::START)
@@ -163,7 +164,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// The parent answered: what it had is told, or it cannot reach the home.
     pub(crate) fn handle_caught(&mut self, ask: AskId, reached: bool) -> Result<(), StorageError> {
-        if self.config.role == Role::Client {
+        if self.core.config.role == Role::Client {
             if self.uplink.session.as_ref().is_some_and(|upstream| upstream.migration == Some(ask)) {
                 self.end_migration(reached);
             } else if self.uplink.session.as_ref().is_some_and(|upstream| upstream.loss_ask == Some(ask)) {

@@ -108,7 +108,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     pub(crate) fn is_exclusive(&self, directory: FileId) -> Result<bool, StorageError> {
-        let (is_exclusive, into) = self.state.look(&Key::Inode(directory), |row| match row {
+        let (is_exclusive, into) = self.core.state.look(&Key::Inode(directory), |row| match row {
             Some(Numbered { image: Image::Inode(inode), .. }) => (inode.is_exclusive(), inode.merged_into),
             Some(_) | None => (false, None),
         })?;
@@ -136,7 +136,7 @@ impl<S: MetaStore> Replica<S> {
         waiting: &mut Waiting,
         change: &Change,
     ) -> Result<Option<Attempt>, StepError> {
-        if self.config.role != Role::Client {
+        if self.core.config.role != Role::Client {
             return Ok(None);
         }
         if let Some(error) = self.uplink.claims.refused.remove(&id) {
@@ -147,7 +147,7 @@ impl<S: MetaStore> Replica<S> {
             return Ok(None);
         }
         if !self.is_trusted() {
-            let may_come = !waiting.offline && self.now < waiting.deadline;
+            let may_come = !waiting.offline && self.core.now < waiting.deadline;
             let otherwise = Attempt::Done(Err(FsError::Unreachable));
             return Ok(Some(if may_come { Attempt::Park(On::Session) } else { otherwise }));
         }
@@ -213,13 +213,13 @@ impl<S: MetaStore> Replica<S> {
 
     /// Answers a change when the home has ordered it.
     pub(crate) fn attempt_made(&mut self, waiting: &mut Waiting, mut made: Made) -> Result<Attempt, StepError> {
-        let own = self.config.origin;
-        if made.record.origin() != own || (waiting.offline && self.now >= waiting.deadline) {
+        let own = self.core.config.origin;
+        if made.record.origin() != own || (waiting.offline && self.core.now >= waiting.deadline) {
             return Ok(Attempt::Done(Err(FsError::TimedOut)));
         }
         if self.marks_committed(own)?.visible < made.record.sequence() {
             if self.own_durable() < made.record.sequence() {
-                self.state.want_sync();
+                self.core.state.want_sync();
             }
             return Ok(Attempt::Park(On::Level));
         }

@@ -123,7 +123,7 @@ impl<S: MetaStore> Replica<S> {
     ) -> Result<(), StorageError> {
         let known = self.facts_known(&versions)?;
         let is_known = known.iter().all(|facts| facts.is_known());
-        if !is_known && self.config.role == Role::Station && self.is_trusted() {
+        if !is_known && self.core.config.role == Role::Station && self.is_trusted() {
             let asking = FactAsk { versions, known: known.clone(), asker: Some((child, ask)) };
             if self.ask_facts(asking).is_some() {
                 return Ok(());

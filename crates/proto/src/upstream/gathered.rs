@@ -158,7 +158,7 @@ impl<S: MetaStore> Replica<S> {
         mut records: Vec<SentRecord>,
         written: &BTreeMap<RecordId, Written>,
     ) -> Result<Vec<Up>, StorageError> {
-        if self.config.role != Role::Station || records.len() < 2 {
+        if self.core.config.role != Role::Station || records.len() < 2 {
             return Ok(vec![Up::Records { records }]);
         }
         let mut shared = shared_files(&records, |file| wayfs_tree::resolve(&self.tx(), file))?;
@@ -180,7 +180,7 @@ impl<S: MetaStore> Replica<S> {
             let is_sealed = written.get(&id).is_some_and(|of| of.seal.is_some());
             self.may_end_behind(id.origin(), is_sealed)
         };
-        Ok(messages(records, &spans, (self.config.records_per_message, &may_end)))
+        Ok(messages(records, &spans, (self.core.config.records_per_message, &may_end)))
     }
 
     /// Files of which a content took another's place and is not here, or not any more, or with nobody below: if it dies with its
@@ -212,10 +212,10 @@ impl<S: MetaStore> Replica<S> {
     /// reads for a while: all wait for that period.
     pub(crate) fn gathered_at(&self, upstream: &Upstream) -> Option<Time> {
         let Gathering { since, newest_at, empty, .. } = upstream.gathering.as_ref()?;
-        let Config { reconcile_period, reconcile_gather, .. } = self.config;
+        let Config { reconcile_period, reconcile_gather, .. } = self.core.config;
         // Somebody waits for a lock until what was done under it is there.
         if self.locks.is_release_waiting() {
-            return Some(self.now);
+            return Some(self.core.now);
         }
         if let Some(at) = upstream.records_at.filter(|_| upstream.is_flying()) {
             return Some(at + reconcile_period);
@@ -227,8 +227,8 @@ impl<S: MetaStore> Replica<S> {
 
     /// Notes since when records wait to be sent.
     pub(crate) fn note_gathering(&mut self) {
-        let now = self.now;
-        let newest = self.state.log().newest();
+        let now = self.core.now;
+        let newest = self.core.state.log().newest();
         let Some(upstream) = self.uplink.session.as_mut() else { return };
         let Some(newest) = newest.filter(|newest| *newest > upstream.position) else {
             upstream.gathering = None;
@@ -236,7 +236,7 @@ impl<S: MetaStore> Replica<S> {
         };
         let gathering = upstream.gathering.get_or_insert_with(|| Gathering::of_old(upstream.position, now));
         if gathering.newest < newest {
-            for (_, item) in self.state.log().from(gathering.newest.next()) {
+            for (_, item) in self.core.state.log().from(gathering.newest.next()) {
                 item.empty_change.note(item.id, &mut gathering.empty);
             }
             (gathering.newest, gathering.newest_at) = (newest, now);
@@ -245,8 +245,8 @@ impl<S: MetaStore> Replica<S> {
 
     /// A message left. What comes behind it has waited.
     pub(crate) fn begin_gathering_anew(&mut self) {
-        let now = self.now;
-        let newest = self.state.log().newest();
+        let now = self.core.now;
+        let newest = self.core.state.log().newest();
         let Some(upstream) = self.uplink.session.as_mut() else { return };
         let left = newest.filter(|newest| *newest > upstream.position);
         upstream.gathering = left.map(|newest| Gathering::of_old(newest, now));

@@ -12,7 +12,7 @@ use wayfs_wire::{Down, KeyImage, Mark, Resume, Up};
 impl<S: MetaStore> Replica<S> {
     pub(crate) fn handle_down(&mut self, peer: PeerId, down: Down) -> Result<(), StepError> {
         let Some(upstream) = self.uplink.session.as_mut() else { return Ok(()) };
-        upstream.heard = self.now;
+        upstream.heard = self.core.now;
         self.requests.note_levels_moved();
         let greeted = upstream.state != UplinkState::Greeting;
         let is_forked = upstream.state == UplinkState::Forked;
@@ -61,7 +61,7 @@ impl<S: MetaStore> Replica<S> {
             }
             Down::Seek { versions } => Ok(self.handle_sought(versions)?),
             Down::Shared { file, version } => {
-                self.state.stage_output(Output::Shared { file, version });
+                self.core.state.stage_output(Output::Shared { file, version });
                 Ok(())
             }
             said @ (Down::LockAnswer { .. } | Down::LockLost { .. } | Down::RecallLocks { .. }) => {
@@ -87,14 +87,14 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn handle_pong(&mut self, number: u64, through: Option<CommitNumber>) {
-        let lease = self.config.lease;
+        let lease = self.core.config.lease;
         let mut rtt = None;
         let Some(upstream) = self.uplink.session.as_mut() else { return };
         if let (Some(cursor), Some(stamp), true) =
             (through, upstream.stamp, upstream.state == UplinkState::Live && upstream.partial.is_empty())
         {
             // What changed up to there was none of our business.
-            self.state.set_resume(Some(Resume { stamp, cursor }));
+            self.core.state.set_resume(Some(Resume { stamp, cursor }));
         }
         while let Some((sent, at)) = upstream.pings.front().copied() {
             if sent > number {
@@ -103,7 +103,7 @@ impl<S: MetaStore> Replica<S> {
             upstream.pings.pop_front();
             if sent == number {
                 upstream.lease_until = upstream.lease_until.max(at + lease);
-                rtt = Some(self.now.since(at));
+                rtt = Some(self.core.now.since(at));
             }
         }
         if let Some(rtt) = rtt {
@@ -127,13 +127,13 @@ impl<S: MetaStore> Replica<S> {
         }
         upstream.partial.extend(images);
         if more {
-            if upstream.partial.len() > self.config.images_gathered_max {
+            if upstream.partial.len() > self.core.config.images_gathered_max {
                 upstream.anew = false;
                 self.spill()?;
             }
             // While catching up nobody trusts our cache, so parts need not wait for the whole cut. Nobody waits for a
             // station's word at all, and a long cut does not go on without it: only so much may be under way.
-            if state == UplinkState::CatchingUp || self.config.role == Role::Station {
+            if state == UplinkState::CatchingUp || self.core.config.role == Role::Station {
                 self.stage_to_parent(Up::Received { serial });
             }
             return Ok(());
@@ -147,16 +147,16 @@ impl<S: MetaStore> Replica<S> {
         }
         self.check_own_mark(peer, &cut)?;
         self.check_believable(peer, &cut)?;
-        if is_first && self.config.role == Role::Client {
+        if is_first && self.core.config.role == Role::Client {
             self.add_settled_conflicts(&mut cut)?;
         }
         self.take_told(cut)?;
-        self.state.set_resume(Some(Resume { stamp, cursor: through }));
+        self.core.state.set_resume(Some(Resume { stamp, cursor: through }));
         let ahead = self.uplink.session.as_mut().map(|upstream| std::mem::take(&mut upstream.marks_ahead));
         self.handle_marks(peer, &ahead.unwrap_or_default().into_values().collect::<Vec<_>>())?;
         if state == UplinkState::CatchingUp {
             self.sweep()?;
-            self.state.set_synced(true);
+            self.core.state.set_synced(true);
             self.set_standing(UplinkState::Live);
             if let Some(upstream) = self.uplink.session.as_mut() {
                 upstream.unplaced.clear();
@@ -194,7 +194,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn check_own_mark(&mut self, peer: PeerId, cut: &[KeyImage]) -> Result<(), StepError> {
         for pair in cut {
             let (Key::Origin(origin), Some(Image::Origin(image))) = (&pair.key, &pair.image) else { continue };
-            if !self.state.rescues() && image.applied < self.confirmed_applied(*origin)? {
+            if !self.core.state.rescues() && image.applied < self.confirmed_applied(*origin)? {
                 return Err(StepError::Peer(
                     peer,
                     format!("went back behind record {} of origin {origin}", image.applied),
@@ -206,10 +206,10 @@ impl<S: MetaStore> Replica<S> {
 
     /// Applies what the parent says unasked.
     fn take_told(&mut self, mut cut: Vec<KeyImage>) -> Result<(), StorageError> {
-        if self.config.role == Role::Client {
+        if self.core.config.role == Role::Client {
             self.keep_what_was_seen(&mut cut)?;
         }
-        if self.state.rescues() {
+        if self.core.state.rescues() {
             self.histories.note_named(origins_in(&cut));
         }
         self.note_touched()?;
@@ -246,7 +246,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn handle_marks(&mut self, peer: PeerId, marks: &[Mark]) -> Result<(), StepError> {
-        let own = self.config.origin;
+        let own = self.core.config.origin;
         for mark in marks {
             let is_own = mark.origin == own;
             if mark.safe.max(mark.visible).max(mark.stable) > mark.applied {
@@ -274,12 +274,12 @@ impl<S: MetaStore> Replica<S> {
             self.note_applied(mark.origin, mark.applied);
             // What a station's records are to its own children it says itself; of the home's word only
             // *stable* is news.
-            let whole = |through| self.state.log().whole_through(through);
-            let known = match self.config.role {
+            let whole = |through| self.core.state.log().whole_through(through);
+            let known = match self.core.config.role {
                 // What was cancelled has not come anywhere before that in favour of which it was.
                 Role::Client => {
                     let (safe, visible, stable) = (whole(mark.safe), whole(mark.visible), whole(mark.stable));
-                    self.state.unbind_log(safe.min(visible).min(stable));
+                    self.core.state.unbind_log(safe.min(visible).min(stable));
                     Mark { safe, visible, stable, ..*mark }
                 }
                 Role::Home | Role::Station => Mark { safe: 0, visible: 0, ..*mark },
@@ -288,8 +288,8 @@ impl<S: MetaStore> Replica<S> {
                 self.take_back_stable(mark.origin, known.stable)?;
             }
             self.advance_marks(known)?;
-            self.state.stage_marks(mark.origin);
-            if is_own && self.config.role == Role::Client {
+            self.core.state.stage_marks(mark.origin);
+            if is_own && self.core.config.role == Role::Client {
                 self.release_own(known.safe, known.stable)?;
             }
         }

@@ -17,7 +17,7 @@ const LISTED_MAX: usize = 32;
 impl<S: MetaStore> Replica<S> {
     /// The first thing that is not known, as something to wait for; `None`: go ahead.
     pub(crate) fn missing_need(&mut self, waiting: &mut Waiting, needs: &[Need]) -> Result<Option<Attempt>, StepError> {
-        if self.config.role != Role::Client {
+        if self.core.config.role != Role::Client {
             return Ok(None);
         }
         if !waiting.offline {
@@ -32,7 +32,10 @@ impl<S: MetaStore> Replica<S> {
             if self.is_connecting() {
                 return Ok(Some(Attempt::Park(On::Session)));
             }
-            if self.uplink.session.is_none() && self.now < self.opened + FIRST_SESSION_MAX && !self.all_cached(needs)? {
+            if self.uplink.session.is_none()
+                && self.core.now < self.core.opened + FIRST_SESSION_MAX
+                && !self.all_cached(needs)?
+            {
                 return Ok(Some(Attempt::Park(On::FirstSession)));
             }
         }
@@ -45,7 +48,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// What is asked for is not cached, and the parent cannot be asked now.
     pub(crate) fn without_parent(&self, waiting: &mut Waiting) -> Attempt {
-        if self.is_catching_up() && self.now < waiting.deadline {
+        if self.is_catching_up() && self.core.now < waiting.deadline {
             waiting.offline = false;
             return Attempt::Park(On::Session);
         }
@@ -53,7 +56,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn offline_error(&self, waiting: &Waiting) -> FsError {
-        if self.uplink.session.is_some() && self.now >= waiting.deadline {
+        if self.uplink.session.is_some() && self.core.now >= waiting.deadline {
             FsError::TimedOut
         } else {
             FsError::Unreachable

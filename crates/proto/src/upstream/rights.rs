@@ -156,7 +156,7 @@ impl<S: MetaStore> Replica<S> {
         let is_watched = || self.watches.since(directory).is_some();
         let may = match rights.takes {
             true if rights.is_called(directory) => false,
-            true => rights.alone.contains(&directory) || rights.is_shared(directory, self.now) && is_watched(),
+            true => rights.alone.contains(&directory) || rights.is_shared(directory, self.core.now) && is_watched(),
             false => is_watched(),
         };
         // What is told there behind a lock is to be seen at once.
@@ -193,7 +193,7 @@ impl<S: MetaStore> Replica<S> {
     /// shown in a session, or as soon as a message went to the parent and back fast enough.
     pub(crate) fn begin_rights(&mut self) {
         let Some(upstream) = self.uplink.session.as_mut() else { return };
-        let takes = match self.config.sharing {
+        let takes = match self.core.config.sharing {
             Sharing::Relaxed => false,
             Sharing::CloseToOpen => true,
             Sharing::Near(rtt_max) => upstream.rights.rtt_min.is_some_and(|rtt| rtt <= rtt_max),
@@ -205,7 +205,7 @@ impl<S: MetaStore> Replica<S> {
         upstream.rights.first_ask = Some(AskId(upstream.next_ask));
         self.tell_parent(Up::TakesRights { takes });
         // The kernel was told to keep things that it is to ask about from now on.
-        self.state.stage_output(Output::InvalidateAll);
+        self.core.state.stage_output(Output::InvalidateAll);
         self.requests.note_unvouched();
     }
 
@@ -264,7 +264,7 @@ impl<S: MetaStore> Replica<S> {
         let is_kept = |file: &FileId| self.may_keep(*file) || self.kept_before(*file);
         let kept: Vec<FileId> = files.iter().filter(|file| is_kept(file)).copied().collect();
         let expire = kept.iter().any(is_left);
-        let now = self.now;
+        let now = self.core.now;
         let Some(upstream) = self.uplink.session.as_mut() else { return };
         let rights = &mut upstream.rights;
         let alone: Vec<FileId> = files.iter().filter(|file| rights.alone.contains(file)).copied().collect();
@@ -279,7 +279,7 @@ impl<S: MetaStore> Replica<S> {
         }
         rights.given.insert(serial, (files, then));
         if !alone.is_empty() || expire {
-            self.state.stage_output(Output::GiveBack { serial, files: alone, expire });
+            self.core.state.stage_output(Output::GiveBack { serial, files: alone, expire });
         } else {
             self.handle_given_back(serial);
         }
@@ -297,7 +297,7 @@ impl<S: MetaStore> Replica<S> {
                 upstream.rights.doubted.insert(file);
             }
         }
-        let after = if was_alone { self.state.sequence() } else { 0 };
+        let after = if was_alone { self.core.state.sequence() } else { 0 };
         self.post_after(after, Up::GivenBack { serial });
     }
 

@@ -53,16 +53,16 @@ impl<S: MetaStore> Replica<S> {
 
     /// A station gathers records for a period, or for a moment if nothing is under way; a client sends at once.
     pub(crate) fn may_send_records(&mut self) -> bool {
-        if self.config.role == Role::Client {
+        if self.core.config.role == Role::Client {
             return self.uplink.session.is_some();
         }
-        if self.state.rescues() {
+        if self.core.state.rescues() {
             // What a home that was put back does not know, or not as we do, is to be written again and not to be sent.
             return false;
         }
         self.note_gathering();
         let gathered = self.uplink.session.as_ref().and_then(|upstream| self.gathered_at(upstream));
-        gathered.is_some_and(|at| self.now >= at)
+        gathered.is_some_and(|at| self.core.now >= at)
     }
 
     pub(crate) fn send_records(&mut self) -> Result<(), StorageError> {
@@ -106,7 +106,7 @@ impl<S: MetaStore> Replica<S> {
             if records.is_empty() {
                 continue;
             }
-            upstream.records_at = Some(self.now);
+            upstream.records_at = Some(self.core.now);
             self.begin_gathering_anew();
             for up in self.cancel_gathered(records, &written)? {
                 self.send_with_history(up, &written);
@@ -118,8 +118,8 @@ impl<S: MetaStore> Replica<S> {
     /// them; what is left leaves in parts where it can.
     fn len_together(&self) -> usize {
         let flying = self.uplink.session.as_ref().map_or(0, |upstream| upstream.in_flight_bytes);
-        let gathered = if self.config.role == Role::Station { IN_FLIGHT_LEN.saturating_sub(flying) } else { 0 };
-        self.config.message_len_max.min(gathered.max(FRAME_LEN))
+        let gathered = if self.core.config.role == Role::Station { IN_FLIGHT_LEN.saturating_sub(flying) } else { 0 };
+        self.core.config.message_len_max.min(gathered.max(FRAME_LEN))
     }
 
     /// These records are on their way.
@@ -128,7 +128,7 @@ impl<S: MetaStore> Replica<S> {
         for sent in records {
             let id = sent.record.id;
             upstream.note_flight(id, wayfs_wire::record_len(sent));
-            if id.origin() == self.config.origin {
+            if id.origin() == self.core.config.origin {
                 self.contents.account_sent(id.sequence());
                 self.uplink.sent_through = self.uplink.sent_through.max(id.sequence());
             }
@@ -145,7 +145,7 @@ impl<S: MetaStore> Replica<S> {
             Some(missing) => Ok(missing.everybody().next().is_some()),
             None => {
                 let travels_in_it = || content_of(record).is_none_or(|(_, content)| content.root().is_none());
-                Ok(self.config.role != Role::Client && travels_in_it())
+                Ok(self.core.config.role != Role::Client && travels_in_it())
             }
         }
     }
@@ -159,14 +159,14 @@ impl<S: MetaStore> Replica<S> {
         let mut sent: BTreeMap<OriginId, u64> = BTreeMap::new();
         let room = match upstream.in_flight_bytes {
             bytes if bytes >= IN_FLIGHT_LEN => 0,
-            _ => self.config.records_in_flight_max.saturating_sub(upstream.in_flight_len),
+            _ => self.core.config.records_in_flight_max.saturating_sub(upstream.in_flight_len),
         };
-        let is_client = self.config.role == Role::Client;
-        let most = if is_client { room.min(self.config.records_per_message) } else { room };
+        let is_client = self.core.config.role == Role::Client;
+        let most = if is_client { room.min(self.core.config.records_per_message) } else { room };
         // A message ends behind a seal; one that is longer than there is room for waits until nothing is under way.
         let (is_flying, mut may_end) = (upstream.is_flying(), true);
-        for (position, item) in self.state.log().from(upstream.position.next()) {
-            if item.ticket > self.state.stored() {
+        for (position, item) in self.core.state.log().from(upstream.position.next()) {
+            if item.ticket > self.core.state.stored() {
                 undurable = true;
                 break;
             }
@@ -188,7 +188,7 @@ impl<S: MetaStore> Replica<S> {
                 continue;
             }
             let before = sent.get(&origin).copied().unwrap_or(0).max(upstream.sent_of(origin));
-            if self.config.role == Role::Client && item.after > before {
+            if self.core.config.role == Role::Client && item.after > before {
                 // The home has the ones between, this parent not yet.
                 break;
             }
@@ -206,8 +206,8 @@ impl<S: MetaStore> Replica<S> {
     /// Makes the log durable, so that it can be sent: at once if somebody waits, else together with the changes of
     /// the next moment.
     pub(crate) fn sync_soon(&mut self) {
-        if self.config.role != Role::Client || self.is_somebody_waiting() {
-            self.state.want_sync();
+        if self.core.config.role != Role::Client || self.is_somebody_waiting() {
+            self.core.state.want_sync();
         } else {
             self.sync_with_the_next();
         }
@@ -220,11 +220,11 @@ impl<S: MetaStore> Replica<S> {
 
     /// Makes everything durable together with the changes of the next moment.
     pub(crate) fn sync_with_the_next(&mut self) {
-        if self.config.sync_gather.is_zero() {
-            self.state.want_sync();
+        if self.core.config.sync_gather.is_zero() {
+            self.core.state.want_sync();
             return;
         }
-        self.state.sync_within(self.now, self.config.sync_gather);
+        self.core.state.sync_within(self.core.now, self.core.config.sync_gather);
     }
 
     pub(crate) fn records_in_flight(&self) -> u64 {

@@ -15,19 +15,19 @@ impl<S: MetaStore> Replica<S> {
         (resume, went_back): (bool, bool),
         (applied, ends): (Vec<Applied>, &[u64]),
     ) -> Result<(), StepError> {
-        let own = self.config.origin;
+        let own = self.core.config.origin;
         self.forget_rooms_of_former();
         if resume
-            && self.state.resume().is_none_or(|known| !known.stamp.is_same_store(&stamp) || known.cursor > current)
+            && self.core.state.resume().is_none_or(|known| !known.stamp.is_same_store(&stamp) || known.cursor > current)
         {
             return Err(StepError::Peer(peer, "resumes what we never had".to_owned()));
         }
-        let is_same = self.state.resume().is_some_and(|known| known.stamp.is_same_store(&stamp));
+        let is_same = self.core.state.resume().is_some_and(|known| known.stamp.is_same_store(&stamp));
         if let Some(upstream) = self.uplink.session.as_mut() {
             upstream.stamp = Some(stamp);
             upstream.resumed = resume;
             upstream.told_stable = is_same;
-            let rtt = self.now.since(upstream.began);
+            let rtt = self.core.now.since(upstream.began);
             upstream.rights.note_rtt(rtt);
             upstream.applied = applied.iter().map(|of| (of.origin, of.through)).collect();
         }
@@ -35,7 +35,7 @@ impl<S: MetaStore> Replica<S> {
             self.forget_stable()?;
         }
         // Noted first: who goes on under another number, since its own history forked, too, has no cursor that shows it again.
-        self.state.add_rescue(went_back && self.config.role == Role::Station);
+        self.core.state.add_rescue(went_back && self.core.config.role == Role::Station);
         if let Some(reason) = self.fork_in_welcome(own, &applied)? {
             // What another server lost was noted already: this one may be the home, and have lost more.
             if went_back && (is_same || self.histories.knows_a_loss()) {
@@ -45,14 +45,14 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         let theirs = self.parent_has(own);
-        let change = self.state.change().next();
+        let change = self.core.state.change().next();
         if let Some(upstream) = self.uplink.session.as_mut() {
             upstream.lost_before = went_back.then_some(change);
         }
         let confirmed = self.confirmed_applied(own)?;
         // Another server may not have heard yet of what the last one confirmed.
         let caught_up = self.histories.take_caught_up(&stamp);
-        if self.config.role == Role::Client && is_same && (went_back || resume) && theirs < confirmed {
+        if self.core.config.role == Role::Client && is_same && (went_back || resume) && theirs < confirmed {
             // Whoever confirmed more than it has now was put back.
             let lost_before = self.lost_of_former()?;
             self.histories.note_lost_after(theirs);
@@ -69,9 +69,9 @@ impl<S: MetaStore> Replica<S> {
                 return Ok(());
             }
         }
-        if self.config.role == Role::Station {
+        if self.core.config.role == Role::Station {
             let is_behind = theirs < self.confirmed_applied(own)?;
-            self.state.add_rescue(is_behind);
+            self.core.state.add_rescue(is_behind);
             if is_behind {
                 // What we wrote next would follow what it does not have.
                 self.begin_fork(format!("the home was put back to an older copy, which has {theirs} records of ours"));
@@ -83,7 +83,7 @@ impl<S: MetaStore> Replica<S> {
             self.begin_anew(stamp);
         }
         self.retell()?;
-        let ready = self.config.role != Role::Client || theirs >= self.confirmed_applied(own)?;
+        let ready = self.core.config.role != Role::Client || theirs >= self.confirmed_applied(own)?;
         if ready {
             self.start_stream()?;
         } else {
@@ -94,7 +94,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// What the parent is told anew in each session.
     fn retell(&mut self) -> Result<(), StorageError> {
-        match self.config.role {
+        match self.core.config.role {
             Role::Station => {
                 self.retell_haves()?;
                 self.retell_spares()?;
@@ -113,16 +113,16 @@ impl<S: MetaStore> Replica<S> {
         if self.histories.take_told_by() != Some(stamp) {
             self.note_move();
         }
-        self.state.set_resume(None);
+        self.core.state.set_resume(None);
         if let Some(upstream) = self.uplink.session.as_mut() {
             upstream.anew = true;
         }
-        match self.config.role {
+        match self.core.config.role {
             Role::Client => self.drop_watches(),
             Role::Station => {
                 // What the parent vouched for in a cut that changed nothing bears the number of the next change: it was before, too.
-                self.state.set_change(self.state.change().next());
-                self.state.set_reset(Some(self.state.change()));
+                self.core.state.set_change(self.core.state.change().next());
+                self.core.state.set_reset(Some(self.core.state.change()));
                 self.histories.begin_takeover();
             }
             Role::Home => {}

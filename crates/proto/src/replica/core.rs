@@ -1,0 +1,22 @@
+//! What every part of a replica may use.
+
+use crate::api::{Config, Output};
+use crate::state::State;
+use std::collections::VecDeque;
+use wayfs_types::{Time, WallTime};
+
+/// Settings, state, time, and what goes out: handed to the parts' functions beside the part itself.
+pub(crate) struct Core<S> {
+    pub(crate) config: Config,
+    pub(crate) state: State<S>,
+    /// The time of this input.
+    pub(crate) now: Time,
+    /// The same by the clock on the wall.
+    pub(crate) wall: WallTime,
+    /// When the replica was opened.
+    pub(crate) opened: Time,
+    /// What waits for [`crate::Replica::poll_output`].
+    pub(crate) outputs: VecDeque<Output>,
+    /// Work is left over that did not fit into this input's share.
+    pub(crate) more_work: bool,
+}
