@@ -567,7 +567,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// What the home said of an origin.
     pub(crate) fn origin_image(&mut self, origin: OriginId) -> Result<Option<Arc<wayfs_types::Origin>>, StorageError> {
-        Ok(match wayfs_tree::View::image(&self.tx(), &Key::Origin(origin))? {
+        Ok(match wayfs_tree::View::image(&self.core.state.tx(), &Key::Origin(origin))? {
             Some(Image::Origin(origin)) => Some(origin),
             _ => None,
         })

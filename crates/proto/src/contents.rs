@@ -412,7 +412,7 @@ impl<S: MetaStore> Replica<S> {
     fn note_overwritten(&mut self, record: &Record) -> Result<(), StorageError> {
         let Op::Store { file, base, .. } = record.op else { return Ok(()) };
         if self.core.config.role != Role::Home
-            || wayfs_tree::inode(&self.tx(), file)?.is_none_or(|i| i.version != record.id)
+            || wayfs_tree::inode(&self.core.state.tx(), file)?.is_none_or(|i| i.version != record.id)
         {
             return Ok(());
         }
@@ -424,7 +424,7 @@ impl<S: MetaStore> Replica<S> {
 
     pub(crate) fn owe(&mut self, record: RecordId, file: FileId, content: Content) -> Result<(), StorageError> {
         let key = record_key(table::OWED, record);
-        if self.tx().get_raw(&key)?.is_none() {
+        if self.core.state.tx().get_raw(&key)?.is_none() {
             self.core.state.stage_totals().owed += 1;
             self.core.state.stage_totals().owed_bytes += size_of(&content);
         }
@@ -447,7 +447,7 @@ impl<S: MetaStore> Replica<S> {
 
     pub(crate) fn release(&mut self, record: RecordId) -> Result<(), StorageError> {
         let key = record_key(table::OWED, record);
-        if let Some(bytes) = self.tx().get_raw(&key)? {
+        if let Some(bytes) = self.core.state.tx().get_raw(&key)? {
             let owed: Owed = unpack(&bytes)?;
             self.core.state.delete_row(key);
             self.core.state.stage_totals().owed -= 1;
@@ -465,7 +465,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     pub(crate) fn missing(&mut self, record: RecordId) -> Result<Option<Missing>, StorageError> {
-        self.tx().get_raw(&record_key(table::MISSING, record))?.map(|bytes| unpack(&bytes)).transpose()
+        self.core.state.tx().get_raw(&record_key(table::MISSING, record))?.map(|bytes| unpack(&bytes)).transpose()
     }
 
     /// The contents of a version came, or nobody needs them from below.
@@ -496,7 +496,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn records_with(&mut self, top: Top) -> Result<Vec<RecordId>, StorageError> {
         let prefix = root_prefix(&top.root);
         let until = after_prefix(&prefix);
-        let pairs = self.tx().scan_raw(&prefix, &until, usize::MAX / 2)?;
+        let pairs = self.core.state.tx().scan_raw(&prefix, &until, usize::MAX / 2)?;
         let mut records = Vec::with_capacity(pairs.len());
         for (key, _) in pairs {
             let record = parse_root_key(&key)?;
@@ -567,7 +567,7 @@ impl<S: MetaStore> Replica<S> {
                 self.settle_vanished(*record)?;
             }
             if self.core.config.role == Role::Station {
-                let is_awaited = self.tx().get_raw(&record_key(AWAITED, *record))?.is_some();
+                let is_awaited = self.core.state.tx().get_raw(&record_key(AWAITED, *record))?.is_some();
                 if is_awaited && self.children.peer_of(record.origin()).is_some() {
                     // Its writer is to push it to us, or to say that it need not, before we call anything safe.
                     continue;

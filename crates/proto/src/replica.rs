@@ -23,7 +23,6 @@ use crate::locks::Locks;
 use crate::members::Members;
 use crate::requests::Requests;
 use crate::requests::watches::Watches;
-use crate::state::overlay::Tx;
 use crate::state::tables::{image_key, table, unpack};
 use crate::upstream::Uplink;
 use std::collections::BTreeMap;
@@ -284,15 +283,6 @@ impl<S: MetaStore> Replica<S> {
         self.core.outputs.push_back(Output::Disconnect { peer, reason });
     }
 
-    /// The store seen through what this input changed so far.
-    pub(crate) fn tx(&mut self) -> Tx<'_, S> {
-        self.core.state.tx(self.core.config.role != Role::Client)
-    }
-
-    pub(crate) fn put_image(&mut self, key: Key, image: Option<Image>) -> Result<(), StorageError> {
-        wayfs_tree::ViewMut::put(&mut self.tx(), key, image)
-    }
-
     /// The next effect; call until `None`.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.core.outputs.pop_front()
@@ -323,7 +313,7 @@ impl<S: MetaStore> Replica<S> {
     /// What the parent has confirmed of an origin: of a home, what it applied.
     pub(crate) fn confirmed_applied(&mut self, origin: OriginId) -> Result<u64, StorageError> {
         let key = Key::Origin(origin);
-        let tx = self.tx();
+        let tx = self.core.state.tx();
         let image = match tx.get_raw(&image_key(table::SHADOW, &key))? {
             Some(bytes) => unpack::<crate::state::log::Shadow>(&bytes)?.image,
             None => tx.image(&key)?,

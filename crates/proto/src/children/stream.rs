@@ -366,7 +366,7 @@ impl<S: MetaStore> Replica<S> {
 
     fn has_seen(&mut self, parked: &ParkedAsk) -> Result<bool, StorageError> {
         for record in &parked.seen {
-            if record.sequence() > wayfs_tree::applied(&self.tx(), record.origin())?
+            if record.sequence() > wayfs_tree::applied(&self.core.state.tx(), record.origin())?
                 && record.origin() != OriginId::GENESIS
             {
                 return Ok(false);

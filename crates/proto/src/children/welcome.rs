@@ -53,7 +53,7 @@ impl<S: MetaStore> Replica<S> {
         });
         let mut applied = Vec::new();
         for of in origins.iter().copied().chain((!is_station).then_some(origin)) {
-            let (through, chain) = wayfs_tree::applied_chain(&self.tx(), of)?;
+            let (through, chain) = wayfs_tree::applied_chain(&self.core.state.tx(), of)?;
             applied.push(Applied { origin: of, through, chain });
             if is_station || of == origin {
                 self.add_subject(origin, of);

@@ -126,7 +126,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Client: the home has decided what became of a version whose bytes are gone here. Whether it is lost its report says.
     pub(crate) fn settle_vanished(&mut self, version: RecordId) -> Result<(), StorageError> {
-        let Some(bytes) = self.tx().get_raw(&record_key(VANISHED, version))? else { return Ok(()) };
+        let Some(bytes) = self.core.state.tx().get_raw(&record_key(VANISHED, version))? else { return Ok(()) };
         let file = unpack::<Vanished>(&bytes)?.file;
         self.take_vanished(version)?;
         self.put_declared(LossNews { file, version, report: UNREPORTED, is_replaced: false }, None)
@@ -142,7 +142,7 @@ impl<S: MetaStore> Replica<S> {
         }
         // Somebody had it after all, and there was no report.
         let key = record_key(LOST, version);
-        if let Some(bytes) = self.tx().get_raw(&key)?
+        if let Some(bytes) = self.core.state.tx().get_raw(&key)?
             && unpack::<Lost>(&bytes)?.report == UNREPORTED
         {
             self.core.state.delete_row(key);
@@ -154,7 +154,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn put_declared(&mut self, news: LossNews, content: Option<Content>) -> Result<(), StorageError> {
         let LossNews { file, version, report, is_replaced } = news;
         let known: Option<Lost> =
-            self.tx().get_raw(&record_key(LOST, version))?.map(|bytes| unpack(&bytes)).transpose()?;
+            self.core.state.tx().get_raw(&record_key(LOST, version))?.map(|bytes| unpack(&bytes)).transpose()?;
         if known.as_ref().is_some_and(|known| known.report == report || report == UNREPORTED) {
             return Ok(());
         }

@@ -47,12 +47,12 @@ impl<S: MetaStore> Replica<S> {
         }
         // Mostly the first is the one that was it last time, and to look whether it is there is cheaper than to look for the first.
         if let Ok(last) = RecordId::new(origin, floor)
-            && self.tx().get_raw(&record_key(of, last))?.is_some()
+            && self.core.state.tx().get_raw(&record_key(of, last))?.is_some()
         {
             return Ok(Some(floor));
         }
         let (from, until) = origin_range(of, origin, floor);
-        let pairs = self.tx().scan_raw(&from, &until, 1)?;
+        let pairs = self.core.state.tx().scan_raw(&from, &until, 1)?;
         let first = pairs.first().map(|(key, _)| parse_record_key(key).map(RecordId::sequence)).transpose()?;
         self.contents.raise_floor(of, origin, first.unwrap_or(u64::MAX));
         Ok(first)

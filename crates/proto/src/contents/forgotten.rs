@@ -20,7 +20,7 @@ impl<S: MetaStore> Replica<S> {
         }
         for of in [table::LENT, table::OWED] {
             let (from, until) = origin_range(of, former, after.saturating_add(1).min(RecordId::SEQUENCE_MAX));
-            for (key, value) in self.tx().scan_raw(&from, &until, usize::MAX / 2)? {
+            for (key, value) in self.core.state.tx().scan_raw(&from, &until, usize::MAX / 2)? {
                 let content =
                     if of == table::LENT { unpack::<Lent>(&value)?.content } else { unpack::<Owed>(&value)?.content };
                 self.take_over(parse_record_key(&key)?, &content)?;
@@ -28,7 +28,7 @@ impl<S: MetaStore> Replica<S> {
         }
         // Nor is anybody told that they are gone.
         let (from, until) = origin_range(VANISHED, former, after.saturating_add(1).min(RecordId::SEQUENCE_MAX));
-        for (key, _) in self.tx().scan_raw(&from, &until, usize::MAX / 2)? {
+        for (key, _) in self.core.state.tx().scan_raw(&from, &until, usize::MAX / 2)? {
             self.take_vanished(parse_record_key(&key)?)?;
         }
         Ok(())
@@ -44,7 +44,7 @@ impl<S: MetaStore> Replica<S> {
             }
         }
         for of in [table::OWED, table::MISSING] {
-            for (key, value) in self.tx().scan_raw(&[of], &[of + 1], usize::MAX / 2)? {
+            for (key, value) in self.core.state.tx().scan_raw(&[of], &[of + 1], usize::MAX / 2)? {
                 let version = parse_record_key(&key)?;
                 if !self.is_forgotten_there(version, &mut known)? {
                     continue;
@@ -64,7 +64,7 @@ impl<S: MetaStore> Replica<S> {
         let Some(now) = self.histories.renamed_to(version) else { return Ok(()) };
         // The driver need not look for them.
         let file = if self.core.config.role == Role::Client {
-            let looked_for = self.tx().get_raw(&record_key(VANISHED, now))?;
+            let looked_for = self.core.state.tx().get_raw(&record_key(VANISHED, now))?;
             let looked_for = looked_for.map(|bytes| unpack::<Vanished>(&bytes)).transpose()?;
             let Some(looked_for) = looked_for.filter(|looked_for| looked_for.content == *content) else {
                 return Ok(());

@@ -33,11 +33,11 @@ impl<S: MetaStore> Replica<S> {
         let (own, beyond) = origin_range(of, self.core.config.origin, 0);
         let mut rows = Vec::new();
         if from < own.as_slice() {
-            rows = self.tx().scan_raw(from, &own, limit)?;
+            rows = self.core.state.tx().scan_raw(from, &own, limit)?;
         }
         let rest = limit - rows.len();
         if rest > 0 {
-            rows.extend(self.tx().scan_raw(from.max(&beyond), &[of + 1], rest)?);
+            rows.extend(self.core.state.tx().scan_raw(from.max(&beyond), &[of + 1], rest)?);
         }
         Ok(rows)
     }

@@ -43,7 +43,7 @@ impl<S: MetaStore> Replica<S> {
         let (start, _) = origin_range(table::OWED, own, from + 1);
         let (end, _) = origin_range(table::OWED, own, through + 1);
         let mut versions = Vec::new();
-        for (key, value) in self.tx().scan_raw(&start, &end, usize::MAX / 2)? {
+        for (key, value) in self.core.state.tx().scan_raw(&start, &end, usize::MAX / 2)? {
             let Owed { file, content } = unpack(&value)?;
             versions.push(HeldVersion { version: parse_record_key(&key)?, file, content });
         }
@@ -76,7 +76,7 @@ impl<S: MetaStore> Replica<S> {
         through: u64,
         versions: Vec<HeldVersion>,
     ) -> Result<(), StepError> {
-        let applied = wayfs_tree::applied(&self.tx(), child)?;
+        let applied = wayfs_tree::applied(&self.core.state.tx(), child)?;
         let foreign = |held: &HeldVersion| held.version.origin() != child || held.version.sequence() > through;
         if through > applied || versions.iter().any(foreign) {
             return Err(StepError::Peer(peer, "accounts for records that did not come".to_owned()));
@@ -103,7 +103,7 @@ impl<S: MetaStore> Replica<S> {
     ) -> Result<(), StorageError> {
         let (start, _) = origin_range(AWAITED, child, from);
         let (end, _) = origin_range(AWAITED, child, through.saturating_add(1).min(RecordId::SEQUENCE_MAX));
-        for (key, _) in self.tx().scan_raw(&start, &end, usize::MAX / 2)? {
+        for (key, _) in self.core.state.tx().scan_raw(&start, &end, usize::MAX / 2)? {
             let record = parse_record_key(&key)?;
             if held.contains(&record) {
                 continue;
@@ -137,7 +137,7 @@ impl<S: MetaStore> Replica<S> {
         content: Content,
     ) -> Result<(), StorageError> {
         let Some(root) = content.root() else { return Ok(()) };
-        let is_owed = self.tx().get_raw(&record_key(table::OWED, version))?.is_some();
+        let is_owed = self.core.state.tx().get_raw(&record_key(table::OWED, version))?.is_some();
         if is_owed {
             return Ok(());
         }
@@ -149,7 +149,7 @@ impl<S: MetaStore> Replica<S> {
             }
             return Ok(());
         }
-        let known = self.tx().get_raw(&record_key(table::MISSING, version))?;
+        let known = self.core.state.tx().get_raw(&record_key(table::MISSING, version))?;
         let missing = match known.map(|bytes| unpack::<Missing>(&bytes)).transpose()? {
             Some(missing) if missing.holders.contains(&child) => missing,
             Some(mut missing) => {

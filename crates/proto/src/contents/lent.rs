@@ -149,7 +149,7 @@ impl<S: MetaStore> Replica<S> {
         let (until, _) = origin_range(of, origin, through + 1);
         let mut first_kept = None;
         loop {
-            let pairs = self.tx().scan_raw(&from, &until, PAGE)?;
+            let pairs = self.core.state.tx().scan_raw(&from, &until, PAGE)?;
             if let Some((last, _)) = pairs.last() {
                 from.clone_from(last);
                 from.push(0);
@@ -182,7 +182,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// A server took contents over: they stay here until the home has them.
     pub(crate) fn lend(&mut self, record: RecordId, to: Option<Stamp>) -> Result<(), StorageError> {
-        let Some(bytes) = self.tx().get_raw(&record_key(table::OWED, record))? else { return Ok(()) };
+        let Some(bytes) = self.core.state.tx().get_raw(&record_key(table::OWED, record))? else { return Ok(()) };
         let Owed { file, content } = unpack(&bytes)?;
         self.release(record)?;
         self.core.state.stage_totals().lent += 1;
@@ -224,7 +224,7 @@ impl<S: MetaStore> Replica<S> {
     /// Nobody will ask us for these contents any more.
     pub(crate) fn take_lent(&mut self, record: RecordId) -> Result<(), StorageError> {
         let key = record_key(table::LENT, record);
-        if let Some(bytes) = self.tx().get_raw(&key)? {
+        if let Some(bytes) = self.core.state.tx().get_raw(&key)? {
             let lent: Lent = unpack(&bytes)?;
             self.core.state.delete_row(key);
             self.core.state.stage_totals().lent -= 1;
@@ -254,7 +254,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     pub(crate) fn lent(&mut self, record: RecordId) -> Result<Option<Lent>, StorageError> {
-        self.tx().get_raw(&record_key(table::LENT, record))?.map(|bytes| unpack(&bytes)).transpose()
+        self.core.state.tx().get_raw(&record_key(table::LENT, record))?.map(|bytes| unpack(&bytes)).transpose()
     }
 
     /// To which server's store a version of ours is lent: it and we have its contents, the home does not.
@@ -293,7 +293,7 @@ impl<S: MetaStore> Replica<S> {
     /// Tells of the rows of a range, but for what is lent to this very parent and nobody looked for.
     fn tell_lent_in(&mut self, mut start: Vec<u8>, end: &[u8], present: Option<Stamp>) -> Result<(), StorageError> {
         loop {
-            let pairs = self.tx().scan_raw(&start, end, LENT_PER_MESSAGE)?;
+            let pairs = self.core.state.tx().scan_raw(&start, end, LENT_PER_MESSAGE)?;
             let Some((last, _)) = pairs.last() else { return Ok(()) };
             start.clone_from(last);
             start.push(0);
@@ -388,10 +388,10 @@ impl<S: MetaStore> Replica<S> {
             }
             return Ok(());
         }
-        if self.tx().get_raw(&record_key(table::OWED, version))?.is_some() {
+        if self.core.state.tx().get_raw(&record_key(table::OWED, version))?.is_some() {
             return Ok(());
         }
-        if version.sequence() > wayfs_tree::applied(&self.tx(), origin)? {
+        if version.sequence() > wayfs_tree::applied(&self.core.state.tx(), origin)? {
             // Of a former origin of its writer: it tells again in its next session.
             return Ok(());
         }
@@ -498,7 +498,7 @@ impl<S: MetaStore> Replica<S> {
             from = record_key(table::MISSING, after);
             from.push(0);
         }
-        let pairs = self.tx().scan_raw(&from, &[table::MISSING + 1], PASS_PART)?;
+        let pairs = self.core.state.tx().scan_raw(&from, &[table::MISSING + 1], PASS_PART)?;
         let mut wanted: BTreeMap<OriginId, Vec<RecordId>> = BTreeMap::new();
         let mut silent: BTreeMap<OriginId, Vec<HeldVersion>> = BTreeMap::new();
         for (key, value) in &pairs {

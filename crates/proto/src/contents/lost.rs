@@ -281,7 +281,7 @@ impl<S: MetaStore> Replica<S> {
             self.keep_root(version, &missing.content);
             return Ok(());
         }
-        let Some(inode) = wayfs_tree::inode(&self.tx(), missing.file)? else { return Ok(()) };
+        let Some(inode) = wayfs_tree::inode(&self.core.state.tx(), missing.file)? else { return Ok(()) };
         if inode.version != missing.version || inode.is_removed() {
             return Ok(());
         }
@@ -341,7 +341,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Whether the home declared a version lost, and it did not turn up as far as is known here.
     pub(crate) fn is_declared(&mut self, version: RecordId) -> Result<bool, StorageError> {
-        Ok(self.tx().get_raw(&record_key(LOST, version))?.is_some())
+        Ok(self.core.state.tx().get_raw(&record_key(LOST, version))?.is_some())
     }
 
     /// A writer says hello: before it hears how far its records have come it is asked for what was declared lost of them,
@@ -392,11 +392,11 @@ impl<S: MetaStore> Replica<S> {
     }
 
     pub(crate) fn lost(&mut self, version: RecordId) -> Result<Option<Lost>, StorageError> {
-        self.tx().get_raw(&record_key(LOST, version))?.map(|bytes| unpack(&bytes)).transpose()
+        self.core.state.tx().get_raw(&record_key(LOST, version))?.map(|bytes| unpack(&bytes)).transpose()
     }
 
     pub(crate) fn limit_lost(&mut self) -> Result<(), StorageError> {
-        let rows = self.tx().scan_raw(&[LOST], &[LOST + 1], LOST_MAX + 1)?;
+        let rows = self.core.state.tx().scan_raw(&[LOST], &[LOST + 1], LOST_MAX + 1)?;
         if rows.len() > LOST_MAX
             && let Some((key, value)) = rows.into_iter().next()
         {
@@ -455,7 +455,8 @@ impl<S: MetaStore> Replica<S> {
         self.core.state.delete_row(record_key(VANISHED, lost.report));
         // Whatever the file shows by now, this is not lost any more.
         self.take_back_report(lost.report)?;
-        let Some(inode) = wayfs_tree::inode(&self.tx(), lost.file)?.filter(|inode| !inode.is_removed()) else {
+        let Some(inode) = wayfs_tree::inode(&self.core.state.tx(), lost.file)?.filter(|inode| !inode.is_removed())
+        else {
             return Ok(());
         };
         let is_shown = inode.version == lost.report;
@@ -470,9 +471,9 @@ impl<S: MetaStore> Replica<S> {
 
     fn take_back_report(&mut self, report: RecordId) -> Result<(), StorageError> {
         let key = Key::Conflict(report);
-        let known = wayfs_tree::View::image(&self.tx(), &key)?;
+        let known = wayfs_tree::View::image(&self.core.state.tx(), &key)?;
         if matches!(known, Some(Image::Conflict(report)) if report.is_loss()) {
-            self.put_image(key, None)?;
+            self.core.state.put_image(key, None)?;
         }
         Ok(())
     }

@@ -165,7 +165,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn shows(&mut self, file: FileId, named: &Inode) -> Result<bool, StorageError> {
-        let shown = wayfs_tree::inode(&self.tx(), file)?;
+        let shown = wayfs_tree::inode(&self.core.state.tx(), file)?;
         Ok(shown.is_some_and(|shown| shown.version == named.version && shown.content == named.content))
     }
 

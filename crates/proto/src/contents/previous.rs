@@ -60,7 +60,7 @@ impl<S: MetaStore> Replica<S> {
             return Ok(None);
         }
         let file = *file;
-        let Some(inode) = wayfs_tree::inode(&self.tx(), file)? else { return Ok(None) };
+        let Some(inode) = wayfs_tree::inode(&self.core.state.tx(), file)? else { return Ok(None) };
         if inode.is_removed() || inode.kind != Kind::File || inode.content == Content::EMPTY {
             return Ok(None);
         }
@@ -104,7 +104,7 @@ impl<S: MetaStore> Replica<S> {
         let (Outcome::Merged, Some(file), Op::Store { mtime, .. }) = (effect.outcome, effect.file, &record.op) else {
             return Ok(false);
         };
-        let Some(inode) = wayfs_tree::inode(&self.tx(), file)?.filter(|inode| !inode.is_removed()) else {
+        let Some(inode) = wayfs_tree::inode(&self.core.state.tx(), file)?.filter(|inode| !inode.is_removed()) else {
             return Ok(false);
         };
         let Some(heir) = self.missing_as(inode.version, &inode.content)? else { return Ok(false) };
@@ -119,7 +119,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn older(&mut self, version: RecordId) -> Result<Option<Older>, StorageError> {
-        self.tx().get_raw(&record_key(OLDER, version))?.map(|bytes| unpack(&bytes)).transpose()
+        self.core.state.tx().get_raw(&record_key(OLDER, version))?.map(|bytes| unpack(&bytes)).transpose()
     }
 
     /// Whether one missing version took the place of another, by way of others or at once.
@@ -159,7 +159,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// The newest content that somebody has of those whose place a missing version took.
     pub(crate) fn newest_older(&mut self, version: RecordId) -> Result<Option<(Older, Missing)>, StorageError> {
-        newest_held(version, |key| self.tx().get_raw(key))
+        newest_held(version, |key| self.core.state.tx().get_raw(key))
     }
 
     /// Whether there is something to show if a version is lost, as of the committed state, and what that is if it is to be read
@@ -186,7 +186,7 @@ impl<S: MetaStore> Replica<S> {
         came: RecordId,
         content: &Content,
     ) -> Result<(), StorageError> {
-        let Some(inode) = wayfs_tree::inode(&self.tx(), file)? else { return Ok(()) };
+        let Some(inode) = wayfs_tree::inode(&self.core.state.tx(), file)? else { return Ok(()) };
         if inode.version == came || self.missing(inode.version)?.is_none() {
             return Ok(());
         }
@@ -214,7 +214,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     pub(crate) fn previous(&mut self, version: RecordId) -> Result<Option<Previous>, StorageError> {
-        self.tx().get_raw(&record_key(PREVIOUS, version))?.map(|bytes| unpack(&bytes)).transpose()
+        self.core.state.tx().get_raw(&record_key(PREVIOUS, version))?.map(|bytes| unpack(&bytes)).transpose()
     }
 
     /// What a file shows once a version is declared lost, if that has to be read first: it was kept, and nobody read it since. A content
@@ -245,7 +245,7 @@ impl<S: MetaStore> Replica<S> {
         }
         let prefix = root_prefix(&root);
         let until = crate::state::tables::after_prefix(&prefix);
-        for (key, _) in self.tx().scan_raw(&prefix, &until, crate::replica::PAGE)? {
+        for (key, _) in self.core.state.tx().scan_raw(&prefix, &until, crate::replica::PAGE)? {
             let record = parse_root_key(&key)?;
             if self.missing(record)?.is_some_and(|missing| missing.content.top() == content.top()) {
                 return Ok(Some(record));

@@ -66,7 +66,7 @@ impl<S: MetaStore> Replica<S> {
         let of = if is_home { table::MISSING } else { table::OWED };
         let (first, _) = origin_range(of, origin, from);
         let (until, _) = origin_range(of, origin, through.saturating_add(1).min(RecordId::SEQUENCE_MAX));
-        let pairs = self.tx().scan_raw(&first, &until, most)?;
+        let pairs = self.core.state.tx().scan_raw(&first, &until, most)?;
         let versions = pairs.iter().map(|(key, _)| parse_record_key(key)).collect::<Result<Vec<_>, _>>()?;
         match versions.last().filter(|_| versions.len() == most) {
             Some(last) => self.contents.wants.insert(origin, (last.sequence() + 1, through)),
@@ -249,7 +249,7 @@ impl<S: MetaStore> Replica<S> {
     fn due_among(&mut self, candidates: &[RecordId]) -> Result<Vec<(RecordId, Owed)>, StorageError> {
         let mut due = Vec::new();
         for version in candidates.iter().copied() {
-            match self.tx().get_raw(&record_key(table::OWED, version))? {
+            match self.core.state.tx().get_raw(&record_key(table::OWED, version))? {
                 Some(bytes) => {
                     let owed: Owed = unpack(&bytes)?;
                     // Of a removed file nobody needs them any more: the home says so when it has the removal. (What became one
@@ -300,7 +300,7 @@ impl<S: MetaStore> Replica<S> {
         let mut due = Vec::new();
         while due.len() < room {
             let (from, _) = origin_range(table::OWED, origin, self.contents.push_cursor + 1);
-            let rows = self.tx().scan_raw(&from, &until, room)?;
+            let rows = self.core.state.tx().scan_raw(&from, &until, room)?;
             let is_end = rows.len() < room;
             for (key, value) in rows {
                 let version = parse_record_key(&key)?;

@@ -63,7 +63,7 @@ impl<S: MetaStore> Replica<S> {
         }
         let Some(from) = self.contents.recount.take() else { return Ok(()) };
         let former: BTreeSet<OriginId> = self.former_origins(FORMER_MAX)?.into_iter().collect();
-        let rows = self.tx().scan_raw(&from, &kind_range(table::VIEW, KeyKind::Inode).1, PAGE)?;
+        let rows = self.core.state.tx().scan_raw(&from, &kind_range(table::VIEW, KeyKind::Inode).1, PAGE)?;
         let next = rows.last().filter(|_| rows.len() == PAGE).map(|(last, _)| [last.as_slice(), &[0]].concat());
         for (key, value) in rows {
             if let (Key::Inode(file), Image::Inode(inode)) = (parse_image_key(&key)?, unpack_view(&value)?.image) {

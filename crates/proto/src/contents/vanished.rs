@@ -73,7 +73,7 @@ impl<S: MetaStore> Replica<S> {
                 self.children.tell(version.origin(), Down::Want { versions: vec![version] });
             }
             Role::Home => {
-                let is_shown = wayfs_tree::inode(&self.tx(), file)?
+                let is_shown = wayfs_tree::inode(&self.core.state.tx(), file)?
                     .is_some_and(|inode| inode.version == version && inode.content == *content);
                 let is_known = self.missing(version)?.is_some() || self.is_vanished(version)?;
                 if is_shown && !is_known {
@@ -86,7 +86,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     pub(crate) fn owed(&mut self, version: RecordId) -> Result<Option<Owed>, StorageError> {
-        self.tx().get_raw(&record_key(table::OWED, version))?.map(|bytes| unpack(&bytes)).transpose()
+        self.core.state.tx().get_raw(&record_key(table::OWED, version))?.map(|bytes| unpack(&bytes)).transpose()
     }
 
     /// Takes out the row by which this replica answers for contents. Answers what it was about.
@@ -107,7 +107,7 @@ impl<S: MetaStore> Replica<S> {
         content: Content,
     ) -> Result<(), StorageError> {
         let key = record_key(VANISHED, version);
-        if self.core.config.role == Role::Client && self.tx().get_raw(&key)?.is_none() {
+        if self.core.config.role == Role::Client && self.core.state.tx().get_raw(&key)?.is_none() {
             self.core.state.stage_totals().vanished += 1;
             self.core.state.stage_totals().vanished_bytes += size_of(&content);
         }
@@ -119,7 +119,7 @@ impl<S: MetaStore> Replica<S> {
     /// The home has decided what became of a version, or it turned up.
     pub(crate) fn take_vanished(&mut self, version: RecordId) -> Result<(), StorageError> {
         let key = record_key(VANISHED, version);
-        if let Some(bytes) = self.tx().get_raw(&key)? {
+        if let Some(bytes) = self.core.state.tx().get_raw(&key)? {
             let vanished: Vanished = unpack(&bytes)?;
             self.core.state.delete_row(key);
             if self.core.config.role == Role::Client {
@@ -132,7 +132,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     pub(crate) fn is_vanished(&mut self, version: RecordId) -> Result<bool, StorageError> {
-        Ok(self.tx().get_raw(&record_key(VANISHED, version))?.is_some())
+        Ok(self.core.state.tx().get_raw(&record_key(VANISHED, version))?.is_some())
     }
 
     /// Contents that nobody has on record.

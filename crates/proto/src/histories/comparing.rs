@@ -88,7 +88,7 @@ impl<S: MetaStore> Replica<S> {
         let key = Key::Origin(origin);
         let image = match self.shadow(&key)? {
             Some(shadow) => shadow.image,
-            None => wayfs_tree::View::image(&self.tx(), &key)?,
+            None => wayfs_tree::View::image(&self.core.state.tx(), &key)?,
         };
         Ok(match image {
             Some(Image::Origin(origin)) => Some(origin),
@@ -279,7 +279,7 @@ impl<S: MetaStore> Replica<S> {
     ) -> Result<(), StepError> {
         let origin = record.id.origin();
         let sequence = record.id.sequence();
-        let (applied, chain) = applied_chain(&self.tx(), origin)?;
+        let (applied, chain) = applied_chain(&self.core.state.tx(), origin)?;
         let Some(told) = self.children.told_mut(child) else { return Ok(()) };
         let is_new_life = matches!(record.op, Op::Skip { .. });
         let before = if is_new_life { Some(Chain::START) } else { told.before(record) };
@@ -303,7 +303,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn end_span(&mut self, record: RecordId, chain: Chain) -> Result<(), StorageError> {
         let Some(image) = self.origin_image(record.origin())? else { return Ok(()) };
         if image.applied == record.sequence() && image.chain != chain {
-            self.put_image(
+            self.core.state.put_image(
                 Key::Origin(record.origin()),
                 Some(Image::Origin(Arc::new(Origin { chain, ..Arc::unwrap_or_clone(image) }))),
             )?;

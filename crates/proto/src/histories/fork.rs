@@ -232,7 +232,7 @@ impl<S: MetaStore> Replica<S> {
         self.uplink.set_sent_through(0);
         if let Some(image) = image {
             let renewed = Origin::admitted(image.admitted, image.node, image.label.clone()).limited(image.limits);
-            self.put_image(Key::Origin(origin), Some(Image::Origin(renewed.into())))?;
+            self.core.state.put_image(Key::Origin(origin), Some(Image::Origin(renewed.into())))?;
         }
         for (origin, after) in &lost_of {
             self.note_lost_after(*origin, (*after, u64::MAX));
@@ -316,7 +316,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Nobody asks for contents by a former name any more. Answers where they come from.
     pub(crate) fn let_go(&mut self, former: RecordId) -> Result<Option<Source>, StorageError> {
-        if self.tx().get_raw(&record_key(table::OWED, former))?.is_some() {
+        if self.core.state.tx().get_raw(&record_key(table::OWED, former))?.is_some() {
             self.release(former)?;
             return Ok(Some(Source::Own));
         }
@@ -418,7 +418,7 @@ impl<S: MetaStore> Replica<S> {
         let mut entries: BTreeMap<OriginId, Vec<LogEntry>> = BTreeMap::new();
         let mut orphans = BTreeSet::new();
         for (position, origin) in tentative {
-            if self.tx().get_raw(&log_key(position))?.is_none() {
+            if self.core.state.tx().get_raw(&log_key(position))?.is_none() {
                 // The home named it just now.
                 continue;
             }
@@ -544,7 +544,7 @@ impl<S: MetaStore> Replica<S> {
         let Some(origin) = self.free_origin()? else { return refused("wants an origin, and none is left") };
         let renewed = Origin::admitted(image.admitted, image.node, image.label.clone()).limited(image.limits);
         let renewed = Origin { renews: Some(renewal), ..renewed };
-        self.put_image(Key::Origin(origin), Some(Image::Origin(renewed.into())))?;
+        self.core.state.put_image(Key::Origin(origin), Some(Image::Origin(renewed.into())))?;
         Ok(Some(origin))
     }
 }

@@ -93,6 +93,6 @@ impl<S: MetaStore> Replica<S> {
     fn found_rows(&mut self) -> Result<Pairs, StorageError> {
         let mut until = FOUND.to_vec();
         until.push(u8::MAX);
-        self.tx().scan_raw(FOUND, &until, usize::MAX / 2)
+        self.core.state.tx().scan_raw(FOUND, &until, usize::MAX / 2)
     }
 }

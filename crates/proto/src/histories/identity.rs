@@ -78,7 +78,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// The origins that this store had before, the newest last, at most so many.
     pub(crate) fn former_origins(&mut self, limit: usize) -> Result<Vec<OriginId>, StorageError> {
-        let bytes = self.tx().get_raw(IDENTITY)?;
+        let bytes = self.core.state.tx().get_raw(IDENTITY)?;
         let identity: Option<Identity> = bytes.map(|bytes| unpack(&bytes)).transpose()?;
         let former = identity.map_or(Vec::new(), |identity| identity.former);
         Ok(former.get(former.len().saturating_sub(limit)..).unwrap_or_default().to_vec())
@@ -86,7 +86,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// From now on this store writes under another origin.
     pub(crate) fn change_origin(&mut self, origin: OriginId) -> Result<(), StorageError> {
-        let bytes = self.tx().get_raw(IDENTITY)?;
+        let bytes = self.core.state.tx().get_raw(IDENTITY)?;
         let bytes = bytes.ok_or_else(|| StorageError::Corrupt("a store without identity".to_owned()))?;
         let mut identity: Identity = unpack(&bytes)?;
         identity.former.push(identity.origin);

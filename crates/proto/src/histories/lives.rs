@@ -122,7 +122,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn write_life(&mut self) -> Result<(), StorageError> {
         let Some((number, opened)) = self.histories.lives.present else { return Ok(()) };
         let key = life_key(number);
-        if self.tx().get_raw(&key)?.is_none() {
+        if self.core.state.tx().get_raw(&key)?.is_none() {
             self.core.state.put_row(key, pack(&(opened.life, opened.at)));
         }
         Ok(())

@@ -209,7 +209,7 @@ impl<S: MetaStore> Replica<S> {
     fn confirmed_image(&mut self, key: &Key) -> Result<Option<Image>, StorageError> {
         match self.shadow(key)? {
             Some(shadow) => Ok(shadow.image),
-            None => wayfs_tree::View::image(&self.tx(), key),
+            None => wayfs_tree::View::image(&self.core.state.tx(), key),
         }
     }
 
@@ -253,7 +253,8 @@ impl<S: MetaStore> Replica<S> {
     /// got that file, or shows a conflict. What is known of the former is older then.
     fn is_file_of_its_own(&mut self, file: FileId, version: RecordId) -> Result<bool, StorageError> {
         let own = FileId::made_by(version);
-        Ok(own != file && wayfs_tree::inode(&self.tx(), own)?.is_some_and(|inode| inode.merged_into.is_none()))
+        Ok(own != file
+            && wayfs_tree::inode(&self.core.state.tx(), own)?.is_some_and(|inode| inode.merged_into.is_none()))
     }
 
     /// Whether what was stored into a file became a copy beside it, as the parent had told it.
@@ -268,7 +269,7 @@ impl<S: MetaStore> Replica<S> {
         let traceless = lost.moved.iter().filter(|(_, moved)| moved.is_traceless()).map(|(file, _)| *file);
         let mut copies = BTreeSet::new();
         for file in traceless {
-            if wayfs_tree::View::image(&self.tx(), &Key::Conflict(file.maker()))?.is_some() {
+            if wayfs_tree::View::image(&self.core.state.tx(), &Key::Conflict(file.maker()))?.is_some() {
                 copies.insert(file);
             }
         }
@@ -342,7 +343,7 @@ impl<S: MetaStore> Replica<S> {
                 continue;
             }
             if let Entry::Vacant(vacant) = lost.moved.entry(file)
-                && let Some(inode) = wayfs_tree::inode(&self.tx(), file)?.filter(|inode| inode.is_crowded())
+                && let Some(inode) = wayfs_tree::inode(&self.core.state.tx(), file)?.filter(|inode| inode.is_crowded())
             {
                 vacant.insert(Moved { to: Vec::new(), stale: Some(Vec::new()), by: Vec::new(), user: inode.uid });
             }
@@ -358,9 +359,9 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn find_gone(&mut self, key: &Key) -> Result<(), StorageError> {
         if self.core.state.rescues()
             && let Key::Inode(file) = key
-            && let Some(inode) = wayfs_tree::inode(&self.tx(), *file)?
+            && let Some(inode) = wayfs_tree::inode(&self.core.state.tx(), *file)?
         {
-            let names = wayfs_tree::names_of(&self.tx(), *file, &inode)?;
+            let names = wayfs_tree::names_of(&self.core.state.tx(), *file, &inode)?;
             self.histories.fork.lost.add_gone(*file, inode, names);
         }
         if self.core.state.rescues()
@@ -402,9 +403,9 @@ impl<S: MetaStore> Replica<S> {
         })?;
         let mut lost = Lost::default();
         for file in files {
-            let Some(inode) = wayfs_tree::inode(&self.tx(), file)? else { continue };
+            let Some(inode) = wayfs_tree::inode(&self.core.state.tx(), file)? else { continue };
             if is_lost(file.maker()) {
-                let names = wayfs_tree::names_of(&self.tx(), file, &inode)?;
+                let names = wayfs_tree::names_of(&self.core.state.tx(), file, &inode)?;
                 lost.add_gone(file, inode, names);
             } else if let Some((op, user)) = removal_of(file, &inode).filter(|_| is_lost(inode.attr_version.0)) {
                 lost.removed.insert(inode.attr_version.0, (op, user));

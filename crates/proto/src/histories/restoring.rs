@@ -52,11 +52,11 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn take_out_lost(&mut self, lost: &Lost, entries: &[LogEntry]) -> Result<(), StorageError> {
         for (file, inode) in &lost.gone {
             for Place { parent, name } in &inode.places {
-                if wayfs_tree::entry(&self.tx(), *parent, name)?.is_some_and(|entry| entry.file == *file) {
-                    self.put_image(Key::Entry(*parent, name.clone()), None)?;
+                if wayfs_tree::entry(&self.core.state.tx(), *parent, name)?.is_some_and(|entry| entry.file == *file) {
+                    self.core.state.put_image(Key::Entry(*parent, name.clone()), None)?;
                 }
             }
-            self.put_image(Key::Inode(*file), None)?;
+            self.core.state.put_image(Key::Inode(*file), None)?;
         }
         for (file, (_, inode)) in &lost.older {
             let first = entries.iter().find_map(|entry| match &entry.record.op {
@@ -65,7 +65,7 @@ impl<S: MetaStore> Replica<S> {
             });
             if let Some(version) = first {
                 let before = Inode { version, ..(**inode).clone() };
-                self.put_image(Key::Inode(*file), Some(Image::Inode(Arc::new(before))))?;
+                self.core.state.put_image(Key::Inode(*file), Some(Image::Inode(Arc::new(before))))?;
             }
         }
         Ok(())
@@ -120,7 +120,7 @@ impl<S: MetaStore> Replica<S> {
     fn make_way(&mut self, place: &Place, names: &mut Names, depth: usize) -> Result<(), StorageError> {
         self.put_name_back(place.parent, names, depth + 1)?;
         let parent = self.directory_now(place.parent);
-        if let Some(entry) = wayfs_tree::entry(&self.tx(), parent, &place.name)? {
+        if let Some(entry) = wayfs_tree::entry(&self.core.state.tx(), parent, &place.name)? {
             self.put_name_back(entry.file, names, depth + 1)?;
         }
         Ok(())
@@ -160,24 +160,26 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn move_back(&mut self, file: FileId, moved: Moved, names: &mut Names, depth: usize) -> Result<(), StorageError> {
-        let Some(now) = wayfs_tree::inode(&self.tx(), file)?.filter(|now| !now.is_removed()) else { return Ok(()) };
+        let Some(now) = wayfs_tree::inode(&self.core.state.tx(), file)?.filter(|now| !now.is_removed()) else {
+            return Ok(());
+        };
         if moved.to.is_empty() && now.is_directory() {
             self.empty_again(file, names, depth)?;
         }
         let stood: Vec<Place> =
             moved.to.iter().map(|place| Place { parent: self.directory_now(place.parent), ..place.clone() }).collect();
         for place in &stood {
-            if !wayfs_tree::has_name(&self.tx(), file, &now, place)? {
+            if !wayfs_tree::has_name(&self.core.state.tx(), file, &now, place)? {
                 names.waiting.insert(file);
                 self.make_way(place, names, depth)?;
                 names.waiting.remove(&file);
             }
         }
         // What stood in the way may have changed places with this one.
-        let Some(now) = wayfs_tree::inode(&self.tx(), file)? else { return Ok(()) };
+        let Some(now) = wayfs_tree::inode(&self.core.state.tx(), file)? else { return Ok(()) };
         let mut stale = self.stale_names(file, &now, moved.stale, &stood)?;
         for place in stood {
-            if wayfs_tree::has_name(&self.tx(), file, &now, &place)? {
+            if wayfs_tree::has_name(&self.core.state.tx(), file, &now, &place)? {
                 continue;
             }
             let op = self.op_to_place(file, stale.pop(), place, names)?;
@@ -204,7 +206,7 @@ impl<S: MetaStore> Replica<S> {
         let stood: BTreeSet<&Place> = stood.iter().collect();
         let mut stale = Vec::new();
         for place in noted.unwrap_or_else(|| now.places.clone()) {
-            if !stood.contains(&place) && wayfs_tree::has_name(&self.tx(), file, now, &place)? {
+            if !stood.contains(&place) && wayfs_tree::has_name(&self.core.state.tx(), file, now, &place)? {
                 stale.push(place);
             }
         }
@@ -217,7 +219,7 @@ impl<S: MetaStore> Replica<S> {
         let Some(Place { parent: from_parent, name: from_name }) = from else {
             return Ok(Op::Link { file, parent: to_parent, name: to_name });
         };
-        let there = wayfs_tree::entry(&self.tx(), to_parent, &to_name)?.map(|entry| entry.file);
+        let there = wayfs_tree::entry(&self.core.state.tx(), to_parent, &to_name)?.map(|entry| entry.file);
         Ok(match there.filter(|there| names.waiting.contains(there)) {
             Some(other) => Op::Exchange { from_parent, from_name, file, to_parent, to_name, other },
             None => Op::Rename { from_parent, from_name, file, to_parent, to_name, replaced: None },
@@ -227,10 +229,10 @@ impl<S: MetaStore> Replica<S> {
     /// What is in a directory that was removed went before.
     fn empty_again(&mut self, directory: FileId, names: &mut Names, depth: usize) -> Result<(), StorageError> {
         let mut last: Option<Name> = None;
-        while let Some(name) = wayfs_tree::View::first_entry(&self.tx(), directory)?
+        while let Some(name) = wayfs_tree::View::first_entry(&self.core.state.tx(), directory)?
             && last.as_ref() != Some(&name)
         {
-            if let Some(entry) = wayfs_tree::entry(&self.tx(), directory, &name)? {
+            if let Some(entry) = wayfs_tree::entry(&self.core.state.tx(), directory, &name)? {
                 self.put_name_back(entry.file, names, depth + 1)?;
             }
             last = Some(name);
@@ -240,7 +242,9 @@ impl<S: MetaStore> Replica<S> {
 
     /// Sets attributes again.
     fn set_again(&mut self, file: FileId, upon: AttrVersion, inode: &Inode) -> Result<u64, StorageError> {
-        let Some(now) = wayfs_tree::inode(&self.tx(), file)?.filter(|now| !now.is_removed()) else { return Ok(0) };
+        let Some(now) = wayfs_tree::inode(&self.core.state.tx(), file)?.filter(|now| !now.is_removed()) else {
+            return Ok(0);
+        };
         let is_same_content = now.kind == Kind::File && now.content == inode.content;
         let change = AttrChange {
             mode: Some(inode.mode).filter(|mode| *mode != now.mode),

@@ -88,12 +88,12 @@ impl<S: MetaStore> Replica<S> {
             if image.admitted == Admitted::Home && origin != own {
                 former = Some((origin, image.node));
                 let revoked = Origin { admitted: Admitted::Revoked, ..image };
-                self.put_image(Key::Origin(origin), Some(Image::Origin(revoked.into())))?;
+                self.core.state.put_image(Key::Origin(origin), Some(Image::Origin(revoked.into())))?;
             } else if origin == own {
                 // The volume's quota stands in the row of its home.
                 let limits = Limits { quota, ..image.limits };
                 let home = Origin { admitted: Admitted::Home, limits, ..image };
-                self.put_image(Key::Origin(origin), Some(Image::Origin(home.into())))?;
+                self.core.state.put_image(Key::Origin(origin), Some(Image::Origin(home.into())))?;
             }
         }
         let overlay = self.core.state.take_overlay();

@@ -33,9 +33,9 @@ impl<S: MetaStore> Replica<S> {
 
     /// Gives a key a new number although its image stays.
     fn renew_key(&mut self, key: Key) -> Result<(), StorageError> {
-        let image = wayfs_tree::View::image(&self.tx(), &key)?;
+        let image = wayfs_tree::View::image(&self.core.state.tx(), &key)?;
         if image.is_some() {
-            self.put_image(key.clone(), image)?;
+            self.core.state.put_image(key.clone(), image)?;
             self.core.state.renew(key);
         }
         Ok(())
@@ -64,7 +64,7 @@ impl<S: MetaStore> Replica<S> {
         let mut shadowed = Vec::new();
         let mut from = vec![table::SHADOW];
         loop {
-            let pairs = self.tx().scan_raw(&from, &[table::SHADOW + 1], crate::replica::PAGE)?;
+            let pairs = self.core.state.tx().scan_raw(&from, &[table::SHADOW + 1], crate::replica::PAGE)?;
             let Some((last, _)) = pairs.last() else { break };
             from.clone_from(last);
             from.push(0);
@@ -110,7 +110,7 @@ impl<S: MetaStore> Replica<S> {
         }
         for key in stale {
             self.find_gone(&key)?;
-            self.put_image(key, None)?;
+            self.core.state.put_image(key, None)?;
         }
         if self.core.state.take_rescues() {
             self.write_what_is_lost()?;

@@ -77,7 +77,7 @@ impl<S: MetaStore> Replica<S> {
         let mut found: BTreeMap<FileId, WrittenOver> = BTreeMap::new();
         let mut known = Confirmed::default();
         let mut owed_tops = BTreeSet::new();
-        for (key, value) in self.tx().scan_raw(&[table::OWED], &[table::OWED + 1], usize::MAX / 2)? {
+        for (key, value) in self.core.state.tx().scan_raw(&[table::OWED], &[table::OWED + 1], usize::MAX / 2)? {
             let (version, owed): (RecordId, Owed) = (parse_record_key(&key)?, unpack(&value)?);
             owed_tops.extend(owed.content.top());
             if self.is_forgotten_there(version, &mut known)? {
@@ -85,7 +85,7 @@ impl<S: MetaStore> Replica<S> {
             }
         }
         // What the version that is shown took the place of is the newest of these.
-        for (key, value) in self.tx().scan_raw(&[PREVIOUS], &[PREVIOUS + 1], usize::MAX / 2)? {
+        for (key, value) in self.core.state.tx().scan_raw(&[PREVIOUS], &[PREVIOUS + 1], usize::MAX / 2)? {
             let (version, previous): (RecordId, Previous) = (parse_record_key(&key)?, unpack(&value)?);
             if self.is_forgotten_there(version, &mut known)? {
                 let kept = (previous.content, Some(previous.mtime), None);
@@ -104,7 +104,7 @@ impl<S: MetaStore> Replica<S> {
         file: FileId,
         (content, mtime, owed_as): (Content, Option<WallTime>, Option<RecordId>),
     ) -> Result<(), StorageError> {
-        let there = wayfs_tree::inode(&self.tx(), file)?.filter(|inode| !inode.is_removed());
+        let there = wayfs_tree::inode(&self.core.state.tx(), file)?.filter(|inode| !inode.is_removed());
         let before = lost.older.get(&file).map(|(_, inode)| &**inode).or_else(|| lost.gone.get(&file));
         let Some(shown) = before.or(there.as_deref()).map(Shown::of) else { return Ok(()) };
         if shown.content == content || there.is_some_and(|there| there.content == content) {
@@ -139,7 +139,7 @@ impl<S: MetaStore> Replica<S> {
         let again = [file.maker(), shown.version].map(|record| self.written_now(record).map(FileId::made_by));
         for candidate in [Some(file)].into_iter().chain(again).flatten() {
             let file = self.file_become(candidate)?;
-            let inode = wayfs_tree::inode(&self.tx(), file)?;
+            let inode = wayfs_tree::inode(&self.core.state.tx(), file)?;
             if let Some(inode) = inode.filter(|inode| !inode.is_removed() && inode.content == shown.content) {
                 return Ok(Some((file, inode)));
             }
@@ -150,7 +150,9 @@ impl<S: MetaStore> Replica<S> {
     /// The file that one became, which was found equal to another.
     fn file_become(&mut self, mut file: FileId) -> Result<FileId, StorageError> {
         for _ in 0..ALIAS_CHAIN_MAX {
-            let Some(into) = wayfs_tree::inode(&self.tx(), file)?.and_then(|inode| inode.merged_into) else { break };
+            let Some(into) = wayfs_tree::inode(&self.core.state.tx(), file)?.and_then(|inode| inode.merged_into) else {
+                break;
+            };
             file = into;
         }
         Ok(file)

@@ -60,7 +60,7 @@ impl<S: MetaStore> Replica<S> {
         let origin = self.free_origin()?.ok_or(GrantError::Exhausted)?;
         let Standing { admitted, limits } = standing.into();
         let image = Origin::admitted(admitted, node, label.to_owned()).limited(limits);
-        self.put_image(Key::Origin(origin), Some(Image::Origin(image.into())))?;
+        self.core.state.put_image(Key::Origin(origin), Some(Image::Origin(image.into())))?;
         self.finish_admission()?;
         Ok(origin)
     }
@@ -114,7 +114,7 @@ impl<S: MetaStore> Replica<S> {
         self.core.now = self.core.now.max(now);
         self.core.wall = wall;
         let image = Origin::admitted(member.admitted, member.node, member.label).limited(member.limits);
-        self.put_image(Key::Origin(origin), Some(Image::Origin(image.into())))?;
+        self.core.state.put_image(Key::Origin(origin), Some(Image::Origin(image.into())))?;
         self.finish_admission()?;
         Ok(true)
     }
@@ -137,7 +137,7 @@ impl<S: MetaStore> Replica<S> {
             }
             let limits = Limits { is_fenced: image.limits.is_fenced || held == Held::Fenced, ..image.limits };
             let revoked = Origin { admitted: Admitted::Revoked, limits, ..image };
-            self.put_image(Key::Origin(origin), Some(Image::Origin(revoked.into())))?;
+            self.core.state.put_image(Key::Origin(origin), Some(Image::Origin(revoked.into())))?;
             count += 1;
         }
         self.finish_admission()?;
@@ -167,7 +167,7 @@ impl<S: MetaStore> Replica<S> {
         // A quota is no matter of tickets.
         let limits = Limits { quota: image.limits.quota, ..limits };
         if (image.admitted, image.limits) != (admitted, limits) {
-            self.put_image(
+            self.core.state.put_image(
                 Key::Origin(origin),
                 Some(Image::Origin(Arc::new(Origin { admitted, limits, ..Arc::unwrap_or_clone(image) }))),
             )?;

@@ -12,7 +12,7 @@ impl<S: MetaStore> Replica<S> {
         else {
             return Ok(());
         };
-        self.put_image(
+        self.core.state.put_image(
             Key::Origin(own),
             Some(Image::Origin(Arc::new(Origin { node, ..Arc::unwrap_or_clone(image) }))),
         )?;

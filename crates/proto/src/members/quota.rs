@@ -149,7 +149,7 @@ impl<S: MetaStore> Replica<S> {
             };
             if is_meant {
                 image.limits.quota = quota;
-                self.put_image(Key::Origin(origin), Some(Image::Origin(image.into())))?;
+                self.core.state.put_image(Key::Origin(origin), Some(Image::Origin(image.into())))?;
                 count += 1;
             }
         }

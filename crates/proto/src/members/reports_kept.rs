@@ -39,7 +39,7 @@ impl<S: MetaStore> Replica<S> {
         let going = usize::try_from(open - most + most / PART).unwrap_or(usize::MAX);
         tracing::warn!(reports = going.min(rows.len()), "too many conflict reports: those that matter least go");
         for (_, _, key) in rows.into_iter().take(going) {
-            self.put_image(key, None)?;
+            self.core.state.put_image(key, None)?;
         }
         Ok(())
     }

@@ -102,8 +102,8 @@ impl<S: MetaStore> Replica<S> {
         let own = Origin::admitted(Admitted::Home, self.core.config.node, label);
         let origin = self.core.config.origin;
         let root = Image::Inode(Arc::new(wayfs_tree::root_inode()));
-        self.put_image(Key::Inode(FileId::ROOT), Some(root))?;
-        self.put_image(Key::Origin(origin), Some(Image::Origin(own.into())))?;
+        self.core.state.put_image(Key::Inode(FileId::ROOT), Some(root))?;
+        self.core.state.put_image(Key::Origin(origin), Some(Image::Origin(own.into())))?;
         self.commit()?;
         self.core.state.want_sync();
         self.ask_sync();

@@ -97,7 +97,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// The directory that an id means: of two that were merged, programs may still stand in the other.
     fn resolve_merged(&mut self, directory: FileId) -> Result<FileId, StorageError> {
-        wayfs_tree::resolve(&self.tx(), directory)
+        wayfs_tree::resolve(&self.core.state.tx(), directory)
     }
 
     fn with_directories_meant(&mut self, mut change: Change) -> Result<Change, StorageError> {
@@ -229,7 +229,7 @@ impl<S: MetaStore> Replica<S> {
             return Ok(Err(FsError::NoSpace));
         };
         let author = Author { id, user, time: self.core.wall };
-        let record = match wayfs_tree::build(&self.tx(), change, author) {
+        let record = match wayfs_tree::build(&self.core.state.tx(), change, author) {
             Ok(record) => record,
             Err(BuildError::Refused(error)) => return Ok(Err(error)),
             Err(BuildError::Storage(error)) => return Err(error.into()),
@@ -269,11 +269,11 @@ impl<S: MetaStore> Replica<S> {
         } else {
             return Ok(None);
         };
-        let loser = wayfs_tree::inode(&self.tx(), file)?;
+        let loser = wayfs_tree::inode(&self.core.state.tx(), file)?;
         Ok(loser.map(|inode| Arc::new(Inode { places: Vec::new(), unlisted: 0, ..Arc::unwrap_or_clone(inode) })))
     }
 
     fn inode_after(&mut self, file: FileId) -> Result<Option<Arc<Inode>>, StorageError> {
-        wayfs_tree::inode(&self.tx(), file)
+        wayfs_tree::inode(&self.core.state.tx(), file)
     }
 }

@@ -51,7 +51,7 @@ impl<S: MetaStore> Replica<S> {
         for of in tables {
             let (own, beyond) = origin_range(*of, self.core.config.origin, 0);
             for (from, until) in [(vec![*of], own), (beyond, vec![*of + 1])] {
-                if !self.tx().scan_raw(&from, &until, 1)?.is_empty() {
+                if !self.core.state.tx().scan_raw(&from, &until, 1)?.is_empty() {
                     return Ok(true);
                 }
             }

@@ -162,7 +162,7 @@ impl<S: MetaStore> Replica<S> {
             let after = before.clone();
             cut.touched.push(TouchedKey { key, before, after, number: Some(number) });
         } else if self.last_touch(&key)? <= cut.confirmed.last().copied().unwrap_or_default() {
-            let after = self.tx().image(&key)?;
+            let after = self.core.state.tx().image(&key)?;
             cut.touched.push(TouchedKey { key, before, after, number: Some(UNVOUCHED) });
         } else {
             cut.is_echo = false;
@@ -196,7 +196,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// The last place in the log whose record touched a key that has a shadow row.
     fn last_touch(&mut self, key: &Key) -> Result<LogPosition, StorageError> {
-        self.tx().get_raw(&image_key(TOUCH, key))?.map_or(Ok(LogPosition::START), |bytes| unpack(&bytes))
+        self.core.state.tx().get_raw(&image_key(TOUCH, key))?.map_or(Ok(LogPosition::START), |bytes| unpack(&bytes))
     }
 
     /// What the confirmed records make of the untold keys upon what the parent had confirmed before.
@@ -206,29 +206,29 @@ impl<S: MetaStore> Replica<S> {
         }
         let mut from = vec![table::SHADOW];
         loop {
-            let pairs = self.tx().scan_raw(&from, &[table::SHADOW + 1], crate::replica::PAGE)?;
+            let pairs = self.core.state.tx().scan_raw(&from, &[table::SHADOW + 1], crate::replica::PAGE)?;
             let Some((last, _)) = pairs.last() else { break };
             from.clone_from(last);
             from.push(0);
             for (key, value) in pairs {
-                self.put_image(parse_image_key(&key)?, unpack::<Shadow>(&value)?.image)?;
+                self.core.state.put_image(parse_image_key(&key)?, unpack::<Shadow>(&value)?.image)?;
             }
         }
         let met = self.put_told(cut)?;
-        self.tx().note_touches();
+        self.core.state.tx().note_touches();
         for position in cut.confirmed.clone() {
             let record = self.log_entry(position)?.record;
             if !met.contains(&record.id) {
-                wayfs_tree::apply(&mut self.tx(), &record)?;
+                wayfs_tree::apply(&mut self.core.state.tx(), &record)?;
             }
         }
-        let before = self.tx().take_touches();
+        let before = self.core.state.tx().take_touches();
         for key in std::mem::take(&mut cut.untold) {
-            let after = self.tx().image(&key)?;
+            let after = self.core.state.tx().image(&key)?;
             let before = before.get(&key).cloned().flatten();
             cut.touched.push(TouchedKey { key, before, after, number: Some(UNVOUCHED) });
         }
-        before.into_iter().try_for_each(|(key, image)| self.put_image(key, image))
+        before.into_iter().try_for_each(|(key, image)| self.core.state.put_image(key, image))
     }
 
     /// Puts what the parent tells of a cut into the view, and answers which records lost a conflict there: those made
@@ -246,7 +246,7 @@ impl<S: MetaStore> Replica<S> {
                 met.insert(*record);
             }
             if !matches!(key, Key::Origin(_)) {
-                self.put_image(key.clone(), image.clone())?;
+                self.core.state.put_image(key.clone(), image.clone())?;
             }
         }
         Ok(met)
@@ -254,7 +254,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// What the parent confirmed of a key that tentative records touched.
     pub(crate) fn shadow(&mut self, key: &Key) -> Result<Option<Shadow>, StorageError> {
-        self.tx().get_raw(&image_key(table::SHADOW, key))?.map(|bytes| unpack(&bytes)).transpose()
+        self.core.state.tx().get_raw(&image_key(table::SHADOW, key))?.map(|bytes| unpack(&bytes)).transpose()
     }
 
     /// Whether foreign changes could clash with a directory that we moved or removed, without touching
@@ -263,7 +263,7 @@ impl<S: MetaStore> Replica<S> {
         for (key, image) in direct {
             match (key, image) {
                 (Key::Inode(_), Some(Image::Inode(new))) if new.is_directory() => {
-                    let same = match self.tx().image(key)? {
+                    let same = match self.core.state.tx().image(key)? {
                         Some(Image::Inode(old)) => old.places == new.places,
                         _ => false,
                     };
@@ -272,7 +272,7 @@ impl<S: MetaStore> Replica<S> {
                     }
                 }
                 (Key::Entry(parent, _), Some(_))
-                    if wayfs_tree::inode(&self.tx(), *parent)?.is_some_and(|inode| inode.is_removed()) =>
+                    if wayfs_tree::inode(&self.core.state.tx(), *parent)?.is_some_and(|inode| inode.is_removed()) =>
                 {
                     return Ok(true);
                 }
@@ -292,7 +292,7 @@ impl<S: MetaStore> Replica<S> {
                 // touches: now, also for what was not there before.
                 self.core.state.overlay.pin(key.clone(), self.core.state.counters.change.next());
             }
-            self.put_image(key, image)?;
+            self.core.state.put_image(key, image)?;
         }
         for TouchedKey { key, before, after, number } in cut.touched {
             if self.last_touch(&key)? <= last {
@@ -301,7 +301,7 @@ impl<S: MetaStore> Replica<S> {
                 if let Some(number) = number.filter(|_| after.is_some()) {
                     self.core.state.overlay.pin(key.clone(), number);
                 }
-                self.put_image(key, after)?;
+                self.core.state.put_image(key, after)?;
                 continue;
             }
             if number.is_none() {
@@ -326,7 +326,7 @@ impl<S: MetaStore> Replica<S> {
             let Key::Entry(parent, _) = key else { continue };
             for (image, by) in [(before, -1), (after, 1)] {
                 let Some(Image::Entry(entry)) = image else { continue };
-                if wayfs_tree::inode(&self.tx(), entry.file)?.is_some_and(|inode| inode.is_directory()) {
+                if wayfs_tree::inode(&self.core.state.tx(), entry.file)?.is_some_and(|inode| inode.is_directory()) {
                     *counted.entry(*parent).or_default() += by;
                 }
             }
@@ -347,7 +347,7 @@ impl<S: MetaStore> Replica<S> {
     ) -> Result<(), StorageError> {
         let Key::Inode(file) = key else { return Ok(()) };
         let (Some(Image::Inode(before)), Some(Image::Inode(after))) = (before, after) else { return Ok(()) };
-        let Some(Image::Inode(view)) = self.tx().image(&key)? else { return Ok(()) };
+        let Some(Image::Inode(view)) = self.core.state.tx().image(&key)? else { return Ok(()) };
         if !view.is_directory() || !after.is_directory() {
             return Ok(());
         }
@@ -362,7 +362,7 @@ impl<S: MetaStore> Replica<S> {
             subdirectories: u32::try_from(subdirectories).unwrap_or(u32::MAX),
             ..Arc::unwrap_or_clone(view)
         };
-        self.put_image(key, Some(Image::Inode(Arc::new(merged))))
+        self.core.state.put_image(key, Some(Image::Inode(Arc::new(merged))))
     }
 
     /// Back to what the parent confirmed, then the rest of the log through the rules.
@@ -372,7 +372,7 @@ impl<S: MetaStore> Replica<S> {
             cut.touched.into_iter().map(|touched| (touched.key, (touched.after, touched.number))).collect();
         let mut from = vec![table::SHADOW];
         loop {
-            let pairs = self.tx().scan_raw(&from, &[table::SHADOW + 1], crate::replica::PAGE)?;
+            let pairs = self.core.state.tx().scan_raw(&from, &[table::SHADOW + 1], crate::replica::PAGE)?;
             let Some((last, _)) = pairs.last() else { break };
             from.clone_from(last);
             from.push(0);
@@ -392,7 +392,7 @@ impl<S: MetaStore> Replica<S> {
                 if image.is_some() {
                     self.core.state.overlay.pin(parsed.clone(), number);
                 }
-                self.put_image(parsed, image)?;
+                self.core.state.put_image(parsed, image)?;
             }
         }
         let vouched = self.core.state.counters.change.next();
@@ -401,7 +401,7 @@ impl<S: MetaStore> Replica<S> {
             if image.is_some() {
                 self.core.state.overlay.pin(key.clone(), vouched);
             }
-            self.put_image(key, image)?;
+            self.core.state.put_image(key, image)?;
         }
         let left: Vec<LogPosition> = self
             .core

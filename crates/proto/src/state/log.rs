@@ -480,7 +480,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// The same, unless this very input has taken it out of the log.
     pub(crate) fn log_entry_left(&mut self, position: LogPosition) -> Result<Option<LogEntry>, StorageError> {
-        let bytes = self.tx().get_raw(&log_key(position))?;
+        let bytes = self.core.state.tx().get_raw(&log_key(position))?;
         bytes.map(|bytes| unpack(&bytes)).transpose()
     }
 
@@ -506,7 +506,7 @@ impl<S: MetaStore> Replica<S> {
         seal: Option<Seal>,
     ) -> Result<Effect, StorageError> {
         if self.core.config.role == Role::Home {
-            return wayfs_tree::apply(&mut self.tx(), &record);
+            return wayfs_tree::apply(&mut self.core.state.tx(), &record);
         }
         let position = self.core.state.counters.position;
         self.core.state.counters.position = position.next();
@@ -540,7 +540,7 @@ impl<S: MetaStore> Replica<S> {
         record: Record,
         (held, seal): (bool, Option<Seal>),
     ) -> Result<Applied, StorageError> {
-        let mut tx = self.tx();
+        let mut tx = self.core.state.tx();
         let (_, before) = wayfs_tree::applied_chain(&tx, record.id.origin())?;
         let is_directory = |file: FileId| -> Result<bool, StorageError> {
             Ok(wayfs_tree::inode(&tx, file)?.is_some_and(|inode| inode.is_directory()))

@@ -41,7 +41,7 @@ pub(crate) struct Milestone {
 impl<S: MetaStore> Replica<S> {
     /// What is known of an origin's records.
     pub(crate) fn marks(&mut self, origin: OriginId) -> Result<Marks, StorageError> {
-        let bytes = self.tx().get_raw(&origin_key(table::MARK, origin))?;
+        let bytes = self.core.state.tx().get_raw(&origin_key(table::MARK, origin))?;
         bytes.map_or_else(|| Ok(Marks::default()), |bytes| unpack(&bytes))
     }
 
@@ -109,7 +109,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// The marks of an origin as this replica vouches for them to a child.
     pub(crate) fn mark_for_child(&mut self, origin: OriginId) -> Result<Mark, StorageError> {
-        let (applied, chain) = wayfs_tree::applied_chain(&self.tx(), origin)?;
+        let (applied, chain) = wayfs_tree::applied_chain(&self.core.state.tx(), origin)?;
         let awaited = self.first_awaited(origin)?.map_or(applied, |first| first - 1);
         let callbacks = self.children.first_blocked(origin).map_or(applied, |first| first - 1);
         let accounted = self.children.accounts_for(origin);

@@ -49,7 +49,7 @@ impl<S: MetaStore> Replica<S> {
             if self.row_of(&parsed)?.is_some() {
                 // A marker: only the home decides that no late record can name it any more.
                 if self.core.config.role == Role::Home {
-                    self.put_image(parsed, None)?;
+                    self.core.state.put_image(parsed, None)?;
                 }
             } else {
                 let mut gone_key = vec![table::GONE];

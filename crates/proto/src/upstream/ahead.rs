@@ -63,7 +63,7 @@ impl<S: MetaStore> Replica<S> {
         }
         // Those that were taken out of the view since (`take_orphans`) nobody has.
         let own = self.core.config.origin;
-        let after = self.core.state.sequence().min(wayfs_tree::applied(&self.tx(), own)?);
+        let after = self.core.state.sequence().min(wayfs_tree::applied(&self.core.state.tx(), own)?);
         let sequence = self.next_sequence() - 1;
         let Ok(id) = RecordId::new(self.core.config.origin, sequence) else { return Ok(()) };
         let record =

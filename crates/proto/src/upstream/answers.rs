@@ -125,7 +125,7 @@ impl<S: MetaStore> Replica<S> {
         self.take_cut(images)?;
         for key in keys {
             if let Key::Entry(parent, name) = &key
-                && wayfs_tree::entry(&self.tx(), *parent, name)?.is_none()
+                && wayfs_tree::entry(&self.core.state.tx(), *parent, name)?.is_none()
             {
                 self.watches.note_absence(*parent, name.clone());
             }

@@ -244,9 +244,9 @@ impl<S: MetaStore> Replica<S> {
         let Some((_, file)) = new.filter(|_| !self.watches.is_free(parent, name)) else { return Ok(false) };
         let Some(inode) = self.unvouched_inode(file)? else { return Ok(false) };
         let place = Place { parent, name: name.clone() };
-        let is_there = wayfs_tree::has_name(&self.tx(), file, &inode, &place)?;
+        let is_there = wayfs_tree::has_name(&self.core.state.tx(), file, &inode, &place)?;
         let key = Key::Entry(parent, name.clone());
-        if is_there || self.tx().numbered(&key)?.is_some() || self.shadow(&key)?.is_some() {
+        if is_there || self.core.state.tx().numbered(&key)?.is_some() || self.shadow(&key)?.is_some() {
             return Ok(false);
         }
         let mut is_elsewhere = inode.is_removed();
@@ -280,7 +280,7 @@ impl<S: MetaStore> Replica<S> {
     fn unvouched_image(&mut self, key: &Key) -> Result<Option<Image>, StorageError> {
         let known = match self.shadow(key)? {
             Some(shadow) => Some((shadow.number, shadow.image)),
-            None => self.tx().numbered(key)?.map(|known| (known.number, Some(known.image))),
+            None => self.core.state.tx().numbered(key)?.map(|known| (known.number, Some(known.image))),
         };
         Ok(known
             .filter(|(number, _)| (self.uplink.past.forgot_at..self.uplink.past.moved_at).contains(number))

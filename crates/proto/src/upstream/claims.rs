@@ -242,7 +242,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn image_of(&mut self, key: &Key) -> Result<bool, StorageError> {
-        Ok(wayfs_tree::View::image(&self.tx(), key)?.is_some())
+        Ok(wayfs_tree::View::image(&self.core.state.tx(), key)?.is_some())
     }
 
     /// A request is over: what it claimed is for others.

@@ -161,7 +161,7 @@ impl<S: MetaStore> Replica<S> {
         if self.core.config.role != Role::Station || records.len() < 2 {
             return Ok(vec![Up::Records { records }]);
         }
-        let mut shared = shared_files(&records, |file| wayfs_tree::resolve(&self.tx(), file))?;
+        let mut shared = shared_files(&records, |file| wayfs_tree::resolve(&self.core.state.tx(), file))?;
         shared.extend(self.files_with_a_last_whole_content(records.iter().map(|sent| &sent.record))?);
         let mut instead = cancelled(&records, &shared);
         let mut spans = BTreeMap::new();
@@ -268,7 +268,7 @@ impl<S: MetaStore> Replica<S> {
         }
         for Span { origin, from, through, .. } in spans {
             let (origin, from, through) = (*origin, *from, *through);
-            let applied = wayfs_tree::applied(&self.tx(), origin)?;
+            let applied = wayfs_tree::applied(&self.core.state.tx(), origin)?;
             if (from..through).contains(&applied) {
                 let text = format!(
                     "cancelled records {from} to {through} of {origin}, of which {applied} came by another way"
@@ -283,7 +283,7 @@ impl<S: MetaStore> Replica<S> {
     /// that they need not be kept, or waited for.
     pub(crate) fn release_cancelled(&mut self, origin: OriginId, through: u64) -> Result<(), StorageError> {
         for version in self.contents.cancelled_through(origin, through) {
-            if self.tx().get_raw(&record_key(table::OWED, version))?.is_some() {
+            if self.core.state.tx().get_raw(&record_key(table::OWED, version))?.is_some() {
                 self.contents.have(version);
             } else if self.missing(version)?.is_some_and(|missing| missing.everybody().next().is_none()) {
                 self.contents.note_gone(version, ByWriter::No);

@@ -105,7 +105,7 @@ impl<S: MetaStore> Replica<S> {
             Need::Emptiness(directory) => {
                 let known = !self.is_doubted(*directory)
                     && (self.watches.is_fresh(*directory)
-                        || wayfs_tree::View::first_entry(&self.tx(), *directory)?.is_some());
+                        || wayfs_tree::View::first_entry(&self.core.state.tx(), *directory)?.is_some());
                 let (directory, after) = (*directory, None);
                 (!known).then_some(Question::List { directory, after, limit: 64 })
             }
@@ -138,7 +138,7 @@ impl<S: MetaStore> Replica<S> {
                 },
                 Need::Emptiness(directory) => {
                     self.watches.is_complete(*directory)
-                        || wayfs_tree::View::first_entry(&self.tx(), *directory)?.is_some()
+                        || wayfs_tree::View::first_entry(&self.core.state.tx(), *directory)?.is_some()
                 }
             };
             if !known {

@@ -138,7 +138,7 @@ impl<S: MetaStore> Replica<S> {
     /// A client that moved has let contents go once a former parent called them safe, one by one or all up to there. So
     /// has a station that was put back to before they came: its clients do not bring them again, and nobody here has them.
     pub(crate) fn is_held(&mut self, record: &Record, held: bool) -> Result<bool, StorageError> {
-        if !held || self.tx().get_raw(&record_key(table::OWED, record.id))?.is_some() {
+        if !held || self.core.state.tx().get_raw(&record_key(table::OWED, record.id))?.is_some() {
             return Ok(held);
         }
         match self.missing(record.id)? {

@@ -7,7 +7,7 @@ impl<S: MetaStore> Replica<S> {
     /// As if all tombstones had been purged: every cursor is void.
     pub(crate) fn forget_traces(&mut self) {
         self.core.state.purge_all();
-        self.put_image(Key::Conflict(RecordId::GENESIS), None).expect("a test's store");
+        self.core.state.put_image(Key::Conflict(RecordId::GENESIS), None).expect("a test's store");
         self.commit().expect("a test's store");
     }
 
