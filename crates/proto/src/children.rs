@@ -427,7 +427,7 @@ impl<S: MetaStore> Replica<S> {
     /// After a restart every client that had a session may still trust its cache for a lease.
     pub(crate) fn read_children(&mut self) -> Result<(), StorageError> {
         let mut rows = Vec::new();
-        self.each(&[table::CHILD], &[table::CHILD + 1], |key, value| {
+        self.core.state.each(&[table::CHILD], &[table::CHILD + 1], |key, value| {
             rows.push((parse_origin_key(key)?, unpack::<ChildRow>(value)?));
             Ok(())
         })?;

@@ -594,7 +594,7 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         let told = self.children.accounts_for(origin);
-        let through = self.marks(origin)?.stable.min(told);
+        let through = self.core.state.marks(origin)?.stable.min(told);
         while let Some(first) = self.first_awaited(origin)?.filter(|first| *first <= through) {
             let Ok(record) = RecordId::new(origin, first) else { return Ok(()) };
             if self.is_declared(record)? {

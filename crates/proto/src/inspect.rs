@@ -6,6 +6,7 @@ use crate::contents::previous::{PREVIOUS, Previous};
 use crate::contents::{Missing, Owed, content_of};
 use crate::replica::Replica;
 use crate::report::{ContentInUse, ContentMissing, ContentWaiting, ContentsPage, OpenConflict, Progress, QueueItem};
+use crate::state::State;
 use crate::state::log::LogEntry;
 use crate::state::position::LogPosition;
 use crate::state::position::log_key;
@@ -69,15 +70,7 @@ impl<S: MetaStore> Replica<S> {
         after: Option<&Name>,
         limit: usize,
     ) -> Result<Vec<(Name, Entry)>, StorageError> {
-        let from = entries_from(table::VIEW, directory, after);
-        let rows = self.core.state.store().scan(&from, &entries_until(table::VIEW, directory), limit)?;
-        let mut entries = Vec::with_capacity(rows.len());
-        for (key, value) in rows {
-            if let (Key::Entry(_, name), Image::Entry(entry)) = (parse_image_key(&key)?, unpack_view(&value)?.image) {
-                entries.push((name, entry));
-            }
-        }
-        Ok(entries)
+        self.core.state.list(directory, after, limit)
     }
 
     /// A path of a file in the view, `/` for the root. `None` if it has none, or not all of it is known here.
@@ -88,7 +81,7 @@ impl<S: MetaStore> Replica<S> {
         let mut names = Vec::new();
         let mut at = file;
         while at != FileId::ROOT {
-            let place = self.inode(at)?.and_then(|inode| inode.places.first().cloned());
+            let place = self.core.state.inode(at)?.and_then(|inode| inode.places.first().cloned());
             let Some(place) = place.filter(|_| names.len() < DEPTH_MAX) else { return Ok(None) };
             names.push(place.name.to_string());
             at = place.parent;
@@ -199,7 +192,7 @@ impl<S: MetaStore> Replica<S> {
             let (file, content) = waiting_row(of, &value)?;
             let is_queued = self.core.state.log().position_of(version).is_some();
             let facts = self.record_facts(version, Some(&content))?;
-            let since = self.waits_since(file, version, facts)?;
+            let since = self.core.state.waits_since(file, version, facts)?;
             let path = self.path_of(file)?;
             let bytes = content.size();
             let sent = self.contents.sent_home(version).min(bytes);
@@ -230,7 +223,7 @@ impl<S: MetaStore> Replica<S> {
                 file: missing.file,
                 path: self.path_of(missing.file)?,
                 bytes: missing.content.size(),
-                since: self.waits_since(missing.file, version, facts)?,
+                since: self.core.state.waits_since(missing.file, version, facts)?,
                 facts,
                 holders,
             });
@@ -238,36 +231,12 @@ impl<S: MetaStore> Replica<S> {
         Ok(lacking)
     }
 
-    /// Since when a version waits, as near as is known: it was written before it was safe or visible, and before its file changed last. (When
-    /// that was modified says nothing: programs set it.)
-    pub(crate) fn waits_since(
-        &self,
-        file: FileId,
-        version: RecordId,
-        facts: Facts,
-    ) -> Result<Option<WallTime>, StorageError> {
-        let changed = self.inode(file)?.filter(|inode| inode.version == version).map(|inode| inode.ctime);
-        Ok([changed, facts.safe.since(), facts.visible.since()].into_iter().flatten().min())
-    }
-
     /// Open conflicts from after one, in order of id.
     ///
     /// # Errors
     /// [`StorageError`] if they cannot be read.
     pub fn conflicts(&self, after: Option<RecordId>, limit: usize) -> Result<Vec<OpenConflict>, StorageError> {
-        let (mut from, until) = kind_range(table::VIEW, KeyKind::Conflict);
-        if let Some(after) = after {
-            from = image_key(table::VIEW, &Key::Conflict(after));
-            from.push(0);
-        }
-        let mut open = Vec::new();
-        for (key, value) in self.core.state.store().scan(&from, &until, limit)? {
-            if let (Key::Conflict(id), Image::Conflict(conflict)) = (parse_image_key(&key)?, unpack_view(&value)?.image)
-            {
-                open.push(OpenConflict { id, conflict: *conflict });
-            }
-        }
-        Ok(open)
+        self.core.state.conflicts(after, limit)
     }
 
     /// Every origin that this replica knows: at a client its own only.
@@ -275,15 +244,7 @@ impl<S: MetaStore> Replica<S> {
     /// # Errors
     /// [`StorageError`] if they cannot be read.
     pub fn origins(&self) -> Result<Vec<(OriginId, Origin)>, StorageError> {
-        let (from, until) = kind_range(table::VIEW, KeyKind::Origin);
-        let mut origins = Vec::new();
-        self.each(&from, &until, |key, value| {
-            if let (Key::Origin(id), Image::Origin(origin)) = (parse_image_key(key)?, unpack_view(value)?.image) {
-                origins.push((id, Arc::unwrap_or_clone(origin)));
-            }
-            Ok(())
-        })?;
-        Ok(origins)
+        self.core.state.origins()
     }
 
     /// The origins of one machine: what a session with its key may speak for.
@@ -291,7 +252,7 @@ impl<S: MetaStore> Replica<S> {
     /// # Errors
     /// [`StorageError`] if they cannot be read.
     pub fn admitted(&self, node: NodeId) -> Result<Vec<(OriginId, Origin)>, StorageError> {
-        Ok(self.origins()?.into_iter().filter(|(_, origin)| origin.node == node).collect())
+        Ok(self.core.state.origins()?.into_iter().filter(|(_, origin)| origin.node == node).collect())
     }
 
     /// How far one record has come, as far as this replica knows. `content`: what it names, if that is known; contents
@@ -308,7 +269,7 @@ impl<S: MetaStore> Replica<S> {
     /// # Errors
     /// [`StorageError`] if it cannot be read.
     pub fn may_write(&self, origin: OriginId) -> Result<bool, StorageError> {
-        Ok(match self.image(&Key::Origin(origin))? {
+        Ok(match self.core.state.image(&Key::Origin(origin))? {
             Some(Image::Origin(origin)) => !matches!(origin.admitted, Admitted::Reader | Admitted::Revoked),
             _ => false,
         })
@@ -322,17 +283,17 @@ impl<S: MetaStore> Replica<S> {
     pub fn contents_in_use(&self, after: Option<FileId>, limit: usize) -> Result<ContentsPage, StorageError> {
         let mut contents = Vec::new();
         if after.is_none() {
-            self.each(&[table::OWED], &[table::OWED + 1], |key, value| {
+            self.core.state.each(&[table::OWED], &[table::OWED + 1], |key, value| {
                 let (version, owed): (_, Owed) = (Some(parse_record_key(key)?), unpack(value)?);
                 contents.push(ContentInUse { file: owed.file, version, content: owed.content, owed: true });
                 Ok(())
             })?;
-            self.each(&[table::LENT], &[table::LENT + 1], |key, value| {
+            self.core.state.each(&[table::LENT], &[table::LENT + 1], |key, value| {
                 let (version, lent): (_, Lent) = (Some(parse_record_key(key)?), unpack(value)?);
                 contents.push(ContentInUse { file: lent.file, version, content: lent.content, owed: true });
                 Ok(())
             })?;
-            self.each(&[PREVIOUS], &[PREVIOUS + 1], |_, value| {
+            self.core.state.each(&[PREVIOUS], &[PREVIOUS + 1], |_, value| {
                 let previous: Previous = unpack(value)?;
                 // A station notes which those were, and owes those that only it has.
                 if self.core.config.role != Role::Home {
@@ -383,11 +344,73 @@ impl<S: MetaStore> Replica<S> {
             }
         }
     }
+}
+
+impl<S: MetaStore> State<S> {
+    /// Entries of a directory in the view, in order of name, from after a name.
+    pub(crate) fn list(
+        &self,
+        directory: FileId,
+        after: Option<&Name>,
+        limit: usize,
+    ) -> Result<Vec<(Name, Entry)>, StorageError> {
+        let from = entries_from(table::VIEW, directory, after);
+        let rows = self.store().scan(&from, &entries_until(table::VIEW, directory), limit)?;
+        let mut entries = Vec::with_capacity(rows.len());
+        for (key, value) in rows {
+            if let (Key::Entry(_, name), Image::Entry(entry)) = (parse_image_key(&key)?, unpack_view(&value)?.image) {
+                entries.push((name, entry));
+            }
+        }
+        Ok(entries)
+    }
+
+    /// Since when a version waits, as near as is known: it was written before it was safe or visible, and before its file changed last. (When
+    /// that was modified says nothing: programs set it.)
+    pub(crate) fn waits_since(
+        &self,
+        file: FileId,
+        version: RecordId,
+        facts: Facts,
+    ) -> Result<Option<WallTime>, StorageError> {
+        let changed = self.inode(file)?.filter(|inode| inode.version == version).map(|inode| inode.ctime);
+        Ok([changed, facts.safe.since(), facts.visible.since()].into_iter().flatten().min())
+    }
+
+    /// Open conflicts from after one, in order of id.
+    pub(crate) fn conflicts(&self, after: Option<RecordId>, limit: usize) -> Result<Vec<OpenConflict>, StorageError> {
+        let (mut from, until) = kind_range(table::VIEW, KeyKind::Conflict);
+        if let Some(after) = after {
+            from = image_key(table::VIEW, &Key::Conflict(after));
+            from.push(0);
+        }
+        let mut open = Vec::new();
+        for (key, value) in self.store().scan(&from, &until, limit)? {
+            if let (Key::Conflict(id), Image::Conflict(conflict)) = (parse_image_key(&key)?, unpack_view(&value)?.image)
+            {
+                open.push(OpenConflict { id, conflict: *conflict });
+            }
+        }
+        Ok(open)
+    }
+
+    /// Every origin that this replica knows: at a client its own only.
+    pub(crate) fn origins(&self) -> Result<Vec<(OriginId, Origin)>, StorageError> {
+        let (from, until) = kind_range(table::VIEW, KeyKind::Origin);
+        let mut origins = Vec::new();
+        self.each(&from, &until, |key, value| {
+            if let (Key::Origin(id), Image::Origin(origin)) = (parse_image_key(key)?, unpack_view(value)?.image) {
+                origins.push((id, Arc::unwrap_or_clone(origin)));
+            }
+            Ok(())
+        })?;
+        Ok(origins)
+    }
 
     /// As `confirmed_applied`, of the committed state.
     pub(crate) fn confirmed_applied_committed(&self, origin: OriginId) -> Result<u64, StorageError> {
         let key = Key::Origin(origin);
-        let image = match self.core.state.store().get(&image_key(table::SHADOW, &key))? {
+        let image = match self.store().get(&image_key(table::SHADOW, &key))? {
             Some(bytes) => unpack::<crate::state::log::Shadow>(&bytes)?.image,
             None => self.image(&key)?,
         };

@@ -12,6 +12,7 @@
 mod committing;
 mod core;
 mod opening;
+mod reading;
 
 pub(crate) use self::core::Core;
 
@@ -23,6 +24,7 @@ use crate::locks::Locks;
 use crate::members::Members;
 use crate::requests::Requests;
 use crate::requests::watches::Watches;
+use crate::state::State;
 use crate::state::tables::{image_key, table, unpack};
 use crate::upstream::Uplink;
 use std::collections::BTreeMap;
@@ -100,29 +102,6 @@ pub(crate) enum PeerRole {
 }
 
 impl<S: MetaStore> Replica<S> {
-    /// Goes through the committed rows of a range, a page at a time.
-    pub(crate) fn each(
-        &self,
-        from: &[u8],
-        until: &[u8],
-        mut visit: impl FnMut(&[u8], &[u8]) -> Result<(), StorageError>,
-    ) -> Result<(), StorageError> {
-        let mut from = from.to_vec();
-        loop {
-            let pairs = self.core.state.store().scan(&from, until, PAGE)?;
-            for (key, value) in &pairs {
-                visit(key, value)?;
-            }
-            match pairs.last() {
-                Some((last, _)) if pairs.len() == PAGE => {
-                    from.clone_from(last);
-                    from.push(0);
-                }
-                _ => return Ok(()),
-            }
-        }
-    }
-
     /// The settings it was opened with.
     pub fn config(&self) -> &Config {
         &self.core.config
@@ -229,7 +208,7 @@ impl<S: MetaStore> Replica<S> {
         self.pump_children()?;
         self.pump_parent()?;
         self.commit()?;
-        self.ask_sync();
+        self.core.ask_sync();
         Ok(())
     }
 
@@ -293,10 +272,7 @@ impl<S: MetaStore> Replica<S> {
     /// # Errors
     /// [`StorageError`] if it cannot be read.
     pub fn inode(&self, file: FileId) -> Result<Option<Arc<wayfs_types::Inode>>, StorageError> {
-        Ok(match self.image(&Key::Inode(file))? {
-            Some(Image::Inode(inode)) => Some(inode),
-            _ => None,
-        })
+        self.core.state.inode(file)
     }
 
     /// What a name stands for in the view.
@@ -304,6 +280,44 @@ impl<S: MetaStore> Replica<S> {
     /// # Errors
     /// [`StorageError`] if it cannot be read.
     pub fn entry(&self, parent: FileId, name: &Name) -> Result<Option<wayfs_types::Entry>, StorageError> {
+        self.core.state.entry(parent, name)
+    }
+}
+
+impl<S: MetaStore> State<S> {
+    /// Goes through the committed rows of a range, a page at a time.
+    pub(crate) fn each(
+        &self,
+        from: &[u8],
+        until: &[u8],
+        mut visit: impl FnMut(&[u8], &[u8]) -> Result<(), StorageError>,
+    ) -> Result<(), StorageError> {
+        let mut from = from.to_vec();
+        loop {
+            let pairs = self.store().scan(&from, until, PAGE)?;
+            for (key, value) in &pairs {
+                visit(key, value)?;
+            }
+            match pairs.last() {
+                Some((last, _)) if pairs.len() == PAGE => {
+                    from.clone_from(last);
+                    from.push(0);
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// A file's inode in the view; of a removed or merged file its marker.
+    pub(crate) fn inode(&self, file: FileId) -> Result<Option<Arc<wayfs_types::Inode>>, StorageError> {
+        Ok(match self.image(&Key::Inode(file))? {
+            Some(Image::Inode(inode)) => Some(inode),
+            _ => None,
+        })
+    }
+
+    /// What a name stands for in the view.
+    pub(crate) fn entry(&self, parent: FileId, name: &Name) -> Result<Option<wayfs_types::Entry>, StorageError> {
         Ok(match self.image(&Key::Entry(parent, name.clone()))? {
             Some(Image::Entry(entry)) => Some(entry),
             _ => None,
@@ -313,7 +327,7 @@ impl<S: MetaStore> Replica<S> {
     /// What the parent has confirmed of an origin: of a home, what it applied.
     pub(crate) fn confirmed_applied(&mut self, origin: OriginId) -> Result<u64, StorageError> {
         let key = Key::Origin(origin);
-        let tx = self.core.state.tx();
+        let tx = self.tx();
         let image = match tx.get_raw(&image_key(table::SHADOW, &key))? {
             Some(bytes) => unpack::<crate::state::log::Shadow>(&bytes)?.image,
             None => tx.image(&key)?,

@@ -313,7 +313,7 @@ impl<S: MetaStore> Replica<S> {
             self.core.outputs.push_back(Output::Disconnect { peer: old, reason });
         }
         let own = self.core.config.origin;
-        let safe = self.marks(own)?.safe;
+        let safe = self.core.state.marks(own)?.safe;
         let lease = self.core.config.lease;
         self.uplink.session = Some(Upstream {
             peer,
@@ -464,7 +464,7 @@ impl<S: MetaStore> Replica<S> {
             let own = self.core.config.origin;
             let mut keys = Vec::new();
             for position in self.core.state.log().tentative_through(own, self.parent_has(own)) {
-                keys.extend(self.log_entry(position)?.touched.into_iter().map(|(key, _)| key));
+                keys.extend(self.core.state.log_entry(position)?.touched.into_iter().map(|(key, _)| key));
             }
             keys.sort_unstable();
             keys.dedup();
@@ -497,12 +497,12 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         };
         let own = self.core.config.origin;
-        let marks = self.marks(own)?;
+        let marks = self.core.state.marks(own)?;
         let told = marks.visible.min(marks.safe).min(self.own_durable());
         if told < first {
             return Ok(());
         }
-        let through = told.min(self.confirmed_applied(own)?);
+        let through = told.min(self.core.state.confirmed_applied(own)?);
         let done: Vec<LogPosition> = self
             .core
             .state

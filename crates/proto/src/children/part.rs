@@ -36,7 +36,7 @@ impl<S: MetaStore> Replica<S> {
     /// # Errors
     /// [`StorageError`] if it cannot be read.
     pub fn part_of(&self, origin: OriginId) -> Result<Option<FileId>, StorageError> {
-        Ok(match self.image(&Key::Origin(origin))? {
+        Ok(match self.core.state.image(&Key::Origin(origin))? {
             Some(Image::Origin(origin)) => origin.limits.below,
             _ => None,
         })

@@ -61,7 +61,7 @@ impl<S: MetaStore> Replica<S> {
         }
         if record.id.sequence() <= image.applied {
             if let Some(position) = self.core.state.log().position_of(record.id)
-                && self.log_entry(position)?.record != record
+                && self.core.state.log_entry(position)?.record != record
             {
                 return Err(StepError::Peer(peer, format!("sent two records with the number {}", record.id)));
             }
@@ -82,7 +82,7 @@ impl<S: MetaStore> Replica<S> {
             return Err(StepError::Peer(peer, format!("sent record {}, which only a home may write", record.id)));
         }
         let previous = self.previous_of(&record)?;
-        let effect = self.take_sealed(record.clone(), held, seal)?;
+        let effect = self.core.take_sealed(record.clone(), held, seal)?;
         let source = Source::Child { origin: child, is_station, held };
         let content = self.note_content(&record, &effect, source)?;
         self.keep_previous(&record, &effect, previous)?;

@@ -315,7 +315,7 @@ impl<S: MetaStore> Replica<S> {
             Question::Lookup { parent, .. } => BTreeSet::from([*parent]),
             Question::List { directory, .. } => BTreeSet::from([*directory]),
             Question::Attributes { file } => {
-                let inode = self.inode(*file)?;
+                let inode = self.core.state.inode(*file)?;
                 let plain = inode.iter().filter(|inode| !inode.is_directory());
                 plain.flat_map(|inode| directories_of(inode)).chain([*file]).collect()
             }

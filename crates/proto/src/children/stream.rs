@@ -178,7 +178,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn image_now(&self, key: &Key) -> Result<Option<Image>, StorageError> {
-        self.image(key)
+        self.core.state.image(key)
     }
 
     fn is_full(&self, frame: &ImageFrame) -> bool {

@@ -104,7 +104,7 @@ impl<S: MetaStore> Replica<S> {
         if let Some(row) = told.rows.get(&number) {
             return Ok(Arc::clone(row));
         }
-        let image = self.image(key)?;
+        let image = self.core.state.image(key)?;
         let row = Arc::new(Row::new(number, KeyImage { key: key.clone(), image }));
         if told.rows.len() < ROWS_MAX {
             told.rows.insert(number, Arc::clone(&row));

@@ -90,7 +90,7 @@ impl<S: MetaStore> Replica<S> {
         if fresh_client {
             base.insert(Key::Origin(origin));
             base.insert(Key::Inode(FileId::ROOT));
-            for open in self.conflicts(None, REFRESH_MAX)? {
+            for open in self.core.state.conflicts(None, REFRESH_MAX)? {
                 base.insert(Key::Conflict(open.id));
             }
         }

@@ -57,7 +57,7 @@ impl<S: MetaStore> Replica<S> {
         if self.has_row(VANISHED, version)? && !self.has_row(table::MISSING, version)? {
             return Ok(true);
         }
-        let image = self.image(&Key::Conflict(version))?;
+        let image = self.core.state.image(&Key::Conflict(version))?;
         let is_shown = matches!(image, Some(Image::Conflict(report)) if report.is_bare_loss());
         Ok(is_shown || self.fate(version)? == Fate::Lost)
     }
@@ -97,7 +97,7 @@ impl<S: MetaStore> Replica<S> {
         if self.core.config.role == Role::Home && report != UNREPORTED {
             return Ok(Fate::Lost);
         }
-        let report = self.image(&Key::Conflict(report))?;
+        let report = self.core.state.image(&Key::Conflict(report))?;
         let is_there = matches!(report, Some(Image::Conflict(report)) if report.is_loss() && report.record == version);
         Ok(if is_there { Fate::Lost } else { Fate::Unknown })
     }
@@ -115,7 +115,7 @@ impl<S: MetaStore> Replica<S> {
         let mut undecided = Vec::new();
         for (key, value) in self.core.state.store().scan(&[LOST], &[LOST + 1], limit)? {
             let (version, Lost { file, report, mtime, .. }) = (parse_record_key(&key)?, unpack(&value)?);
-            let is_shown = self.inode(file)?.is_some_and(|inode| inode.version == version);
+            let is_shown = self.core.state.inode(file)?.is_some_and(|inode| inode.version == version);
             if report == UNREPORTED && is_shown && self.fate(version)? == Fate::Unknown {
                 let path = self.path_of(file)?;
                 undecided.push(LostContent { version, file, path, report: None, since: mtime, shows_older: false });

@@ -141,7 +141,7 @@ impl<S: MetaStore> Replica<S> {
         if is_owed {
             return Ok(());
         }
-        if self.marks(child)?.stable >= version.sequence() && !self.is_declared(version)? {
+        if self.core.state.marks(child)?.stable >= version.sequence() && !self.is_declared(version)? {
             // It may have been told so while its line was broken, and answers for it again when it has pushed it. But what the home
             // looks for, since its own copy is gone, the mark says nothing of; nor does a station know of that.
             if self.core.config.role == Role::Home && self.missing(version)?.is_none() {

@@ -40,7 +40,7 @@ impl<S: MetaStore> Replica<S> {
             let missing: Missing = unpack(&bytes)?;
             return Ok(self.best_holder(&missing)?.unwrap_or(parent));
         }
-        let inode = self.inode(file)?.filter(|inode| inode.version == version);
+        let inode = self.core.state.inode(file)?.filter(|inode| inode.version == version);
         Ok(match inode {
             Some(inode) if inode.content.root().is_none() => Holder::Here,
             Some(inode) => match self.merged_holder(&inode)? {
@@ -74,7 +74,12 @@ impl<S: MetaStore> Replica<S> {
         if let Some(own) = &own {
             note(own);
         }
-        let shown = self.inode(file)?.filter(|inode| inode.version == version).and_then(|inode| inode.content.root());
+        let shown = self
+            .core
+            .state
+            .inode(file)?
+            .filter(|inode| inode.version == version)
+            .and_then(|inode| inode.content.root());
         if let Some(root) = own.and_then(|own| own.content.root()).or(shown) {
             // Equal contents that came under another record's name.
             let prefix = root_prefix(&root);

@@ -208,7 +208,7 @@ impl<S: MetaStore> Replica<S> {
                 }
                 let (file, content) = waiting_row(of, row)?;
                 let facts = self.record_facts(version, Some(&content))?;
-                if let Some(since) = self.waits_since(file, version, facts)? {
+                if let Some(since) = self.core.state.waits_since(file, version, facts)? {
                     oldest = oldest.into_iter().chain([since]).min();
                     break;
                 }
@@ -254,7 +254,7 @@ impl<S: MetaStore> Replica<S> {
     /// The marks of our own records moved, or our disk went on.
     pub(crate) fn advance_tallies(&mut self) -> Result<(), StorageError> {
         if self.core.config.role == Role::Client {
-            let marks = self.marks_committed(self.core.config.origin)?;
+            let marks = self.core.state.marks_committed(self.core.config.origin)?;
             // What is stable is at the home, though its other clients' caches may not have been told yet.
             let elsewhere = marks.safe.max(marks.stable.min(marks.visible));
             let elsewhere = elsewhere.min(self.own_durable());

@@ -197,7 +197,9 @@ impl<S: MetaStore> Replica<S> {
         self.take_vanished(version)?;
         self.contents.forget_stable_alone(&version);
         self.core.state.delete_row(record_key(LOST, version));
-        if version.origin() == self.core.config.origin && version.sequence() <= self.marks(version.origin())?.stable {
+        if version.origin() == self.core.config.origin
+            && version.sequence() <= self.core.state.marks(version.origin())?.stable
+        {
             // A mark of before says that it need not be kept, and the next may repeat it.
             self.keep_sought(HeldVersion { version, file, content: content.clone() });
         }
@@ -320,7 +322,7 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         let origin = self.core.config.origin;
-        let safe = self.marks(origin)?.safe;
+        let safe = self.core.state.marks(origin)?.safe;
         self.want_stable(origin, safe)
     }
 }
@@ -395,7 +397,7 @@ impl<S: MetaStore> Replica<S> {
             // Of a former origin of its writer: it tells again in its next session.
             return Ok(());
         }
-        if self.marks(origin)?.stable >= version.sequence() && !self.is_declared(version)? {
+        if self.core.state.marks(origin)?.stable >= version.sequence() && !self.is_declared(version)? {
             if let Some(missing) = known {
                 self.settle_missing(version, &missing);
             }
@@ -466,7 +468,7 @@ impl<S: MetaStore> Replica<S> {
     /// In a new session a station tells again what clients below it could give.
     pub(crate) fn retell_spares(&mut self) -> Result<(), StorageError> {
         let mut spares = Vec::new();
-        self.each(&[table::MISSING], &[table::MISSING + 1], |key, value| {
+        self.core.state.each(&[table::MISSING], &[table::MISSING + 1], |key, value| {
             if !unpack::<Missing>(value)?.spares.is_empty() {
                 spares.push(parse_record_key(key)?);
             }

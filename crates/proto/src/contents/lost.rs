@@ -352,7 +352,7 @@ impl<S: MetaStore> Replica<S> {
         if self.core.config.role == Role::Station {
             all.extend(self.contents.sought.values().cloned());
         }
-        self.each(&[LOST], &[LOST + 1], |key, value| {
+        self.core.state.each(&[LOST], &[LOST + 1], |key, value| {
             let (version, lost): (_, Lost) = (parse_record_key(key)?, unpack(value)?);
             all.push(HeldVersion { version, file: lost.file, content: lost.content });
             Ok(())
@@ -484,7 +484,7 @@ impl<S: MetaStore> Replica<S> {
     /// [`StorageError`] if it cannot be read.
     pub fn lost_of(&self, file: FileId, version: RecordId) -> Result<Option<LostContent>, StorageError> {
         let key = Key::Conflict(version);
-        if let Some(Image::Conflict(report)) = self.image(&key)?
+        if let Some(Image::Conflict(report)) = self.core.state.image(&key)?
             && report.is_loss()
         {
             let path = self.path_of(file)?;
@@ -515,7 +515,7 @@ impl<S: MetaStore> Replica<S> {
             }
         }
         let (from, until) = kind_range(table::VIEW, KeyKind::Conflict);
-        self.each(&from, &until, |key, value| {
+        self.core.state.each(&from, &until, |key, value| {
             if let (Key::Conflict(id), Image::Conflict(report)) = (parse_image_key(key)?, unpack_view(value)?.image)
                 && report.is_loss()
                 && lost.len() < limit
@@ -540,7 +540,7 @@ impl<S: MetaStore> Replica<S> {
     /// [`StorageError`] if they cannot be read.
     pub fn contents_away(&self, limit: usize) -> Result<Vec<GivenUp>, StorageError> {
         let mut away = Vec::new();
-        self.each(&[table::MISSING], &[table::MISSING + 1], |key, value| {
+        self.core.state.each(&[table::MISSING], &[table::MISSING + 1], |key, value| {
             let (version, missing): (_, Missing) = (parse_record_key(key)?, unpack(value)?);
             let mut all: Vec<OriginId> = missing.everybody().chain([version.origin()]).collect();
             all.sort_unstable();

@@ -129,7 +129,7 @@ impl<S: MetaStore> Replica<S> {
         for pair in &pairs {
             let (number, key) = parse_change(pair)?;
             if let Key::Inode(file) = key
-                && let Some(inode) = self.inode(file)?.filter(|inode| inode.content.root().is_some())
+                && let Some(inode) = self.core.state.inode(file)?.filter(|inode| inode.content.root().is_some())
             {
                 self.look_here(file, &inode)?;
             }
@@ -148,7 +148,7 @@ impl<S: MetaStore> Replica<S> {
         let version = inode.version;
         let is_known = self.contents.named.under_way.contains_key(&version)
             || self.stable_alone(version).is_some()
-            || self.marks(version.origin())?.stable >= version.sequence()
+            || self.core.state.marks(version.origin())?.stable >= version.sequence()
             || self.owed(version)?.is_some()
             || self.missing(version)?.is_some();
         if is_known {

@@ -69,7 +69,7 @@ impl<S: MetaStore> Replica<S> {
         if !is_ours || !self.contents.is_sought(&record) || !self.contents.pushed.contains(&record) {
             return Ok(());
         }
-        if record.sequence() <= self.marks(record.origin())?.safe {
+        if record.sequence() <= self.core.state.marks(record.origin())?.safe {
             let to = self.uplink.stamp();
             self.lend(record, to)?;
             self.requests.note_levels_moved();

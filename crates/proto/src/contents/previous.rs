@@ -199,11 +199,11 @@ impl<S: MetaStore> Replica<S> {
     /// small contents. Other large ones the former home had.
     pub(crate) fn keep_previous_owed(&mut self) -> Result<(), StorageError> {
         let (mut owed, mut noted) = (BTreeSet::new(), Vec::new());
-        self.each(&[table::OWED], &[table::OWED + 1], |_, value| {
+        self.core.state.each(&[table::OWED], &[table::OWED + 1], |_, value| {
             owed.extend(unpack::<Owed>(value)?.content.top());
             Ok(())
         })?;
-        self.each(&[PREVIOUS], &[PREVIOUS + 1], |key, value| {
+        self.core.state.each(&[PREVIOUS], &[PREVIOUS + 1], |key, value| {
             noted.extend(unpack::<Previous>(value)?.content.top().map(|top| (key.to_vec(), top)));
             Ok(())
         })?;

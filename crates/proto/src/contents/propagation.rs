@@ -123,7 +123,9 @@ impl<S: MetaStore> Replica<S> {
 
     /// The version that a file shows, if our parent lacks its contents.
     fn unsent_of(&self, file: FileId) -> Result<Option<Input>, StorageError> {
-        let Some(inode) = self.inode(file)?.filter(|inode| inode.content.root().is_some()) else { return Ok(None) };
+        let Some(inode) = self.core.state.inode(file)?.filter(|inode| inode.content.root().is_some()) else {
+            return Ok(None);
+        };
         let version = inode.version;
         let has = |of| Ok::<_, StorageError>(self.core.state.store().get(&record_key(of, version))?.is_some());
         Ok((has(table::OWED)? || has(table::MISSING)?).then(|| written(file, version)))
@@ -140,7 +142,7 @@ impl<S: MetaStore> Replica<S> {
     /// By their contents: where equal ones met the view has another name for them.
     fn showing(&self, file: FileId, version: RecordId, content: &Content) -> Result<Option<FileId>, StorageError> {
         for file in [file, FileId::made_by(version)] {
-            if self.inode(file)?.is_some_and(|inode| !inode.is_removed() && inode.content == *content) {
+            if self.core.state.inode(file)?.is_some_and(|inode| !inode.is_removed() && inode.content == *content) {
                 return Ok(Some(file));
             }
         }
@@ -156,7 +158,7 @@ impl<S: MetaStore> Replica<S> {
         wall: WallTime,
     ) -> Result<Duration, StorageError> {
         let facts = self.facts_of(version, Some(content))?;
-        let since = self.waits_since(file, version, facts)?;
+        let since = self.core.state.waits_since(file, version, facts)?;
         let nanos = since.map_or(0, |since| wall.as_nanos().saturating_sub(since.as_nanos()));
         Ok(Duration::from_nanos(u64::try_from(nanos).unwrap_or(0)))
     }

@@ -85,13 +85,13 @@ impl<S: MetaStore> Replica<S> {
     /// that it told to be stable: it may have been put back to a copy that lacks nothing but contents.
     pub(crate) fn retell_wants(&mut self) -> Result<(), StorageError> {
         for (origin, through) in std::mem::take(&mut self.contents.wanted_through) {
-            if self.marks(origin)?.stable < through {
+            if self.core.state.marks(origin)?.stable < through {
                 self.contents.wanted_through.insert(origin, through);
             }
         }
         let mut wants = self.contents.wanted_through.clone();
-        for origin in self.marked()? {
-            let stable = self.marks(origin)?.stable;
+        for origin in self.core.state.marked()? {
+            let stable = self.core.state.marks(origin)?.stable;
             let through = wants.entry(origin).or_insert(0);
             *through = stable.max(*through);
         }
@@ -181,7 +181,7 @@ impl<S: MetaStore> Replica<S> {
     /// In a new session everything that we hold is told again: what the home has by now it answers as stable.
     pub(crate) fn retell_haves(&mut self) -> Result<(), StorageError> {
         let mut owed = Vec::new();
-        self.each(&[table::OWED], &[table::OWED + 1], |key, _| {
+        self.core.state.each(&[table::OWED], &[table::OWED + 1], |key, _| {
             owed.push(parse_record_key(key)?);
             Ok(())
         })?;
@@ -280,7 +280,7 @@ impl<S: MetaStore> Replica<S> {
     /// Whether nobody needs what a file holds. A version that became a copy has its record's number for its file, and may be shown there
     /// while the file into which it was stored is removed.
     fn is_gone(&self, file: FileId) -> Result<bool, StorageError> {
-        Ok(self.inode_meant(file)?.is_none_or(|inode| inode.is_removed()))
+        Ok(self.core.state.inode_meant(file)?.is_none_or(|inode| inode.is_removed()))
     }
 
     /// Contents do not overtake their record, which may yet be cancelled.

@@ -86,7 +86,7 @@ impl<S: MetaStore> Replica<S> {
         if content.root().is_none() || inode.is_removed() || !is_ours {
             return Ok(());
         }
-        let is_stable = is_own && version.sequence() <= self.marks(version.origin())?.stable;
+        let is_stable = is_own && version.sequence() <= self.core.state.marks(version.origin())?.stable;
         if is_stable || self.owed(version)?.is_some() || self.lent(version)?.is_some() || self.is_vanished(version)? {
             return Ok(());
         }

@@ -29,7 +29,7 @@ impl<S: MetaStore> Replica<S> {
     /// nobody sees them leave it.
     pub(crate) fn supersede_unseen(&mut self, noted: Vec<(FileId, RecordId, Top)>) {
         for (file, version, top) in noted {
-            let Ok(inode) = self.inode(file) else { continue };
+            let Ok(inode) = self.core.state.inode(file) else { continue };
             let shown = inode.filter(|inode| !inode.is_removed());
             if shown.as_ref().is_some_and(|inode| inode.version == version) {
                 continue;
@@ -43,7 +43,7 @@ impl<S: MetaStore> Replica<S> {
     /// (What was declared lost, and what came before its record, is in no view either, and is waited for.)
     pub(crate) fn supersede_unshown(&mut self) -> Result<(), StorageError> {
         let mut waiting: Vec<(RecordId, Missing)> = Vec::new();
-        self.each(&[table::MISSING], &[table::MISSING + 1], |key, value| {
+        self.core.state.each(&[table::MISSING], &[table::MISSING + 1], |key, value| {
             let (record, missing) = (parse_record_key(key)?, unpack::<Missing>(value)?);
             if !self.is_shown(missing.file, missing.version)? {
                 waiting.push((record, missing));
@@ -62,7 +62,7 @@ impl<S: MetaStore> Replica<S> {
     /// Whether a file shows a version, or the copy that was made of this does.
     fn is_shown(&self, file: FileId, version: RecordId) -> Result<bool, StorageError> {
         for file in [file, FileId::made_by(version)] {
-            let inode = self.inode(file)?;
+            let inode = self.core.state.inode(file)?;
             if inode.is_some_and(|inode| inode.version == version && !inode.is_removed()) {
                 return Ok(true);
             }

@@ -215,7 +215,7 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         let mut gone = BTreeMap::new();
-        self.each(&[VANISHED], &[VANISHED + 1], |key, _| {
+        self.core.state.each(&[VANISHED], &[VANISHED + 1], |key, _| {
             gone.insert(parse_record_key(key)?, true);
             Ok(())
         })?;
@@ -239,7 +239,7 @@ impl<S: MetaStore> Replica<S> {
         }
         self.contents.gone_at = None;
         let (mut gone, mut doubtful) = (Vec::new(), Vec::new());
-        self.each(&[table::MISSING], &[table::MISSING + 1], |key, value| {
+        self.core.state.each(&[table::MISSING], &[table::MISSING + 1], |key, value| {
             let (version, missing) = (parse_record_key(key)?, unpack::<Missing>(value)?);
             if missing.everybody().all(|child| self.children.peer_of(child).is_none()) {
                 gone.push((version, missing));
@@ -455,7 +455,7 @@ impl<S: MetaStore> Replica<S> {
                 return Ok(());
             }
             if self.core.config.role == Role::Home && self.has_record(version)?
-                || !is_owed && self.marks(origin)?.stable >= version.sequence()
+                || !is_owed && self.core.state.marks(origin)?.stable >= version.sequence()
             {
                 // It is here, was replaced, or is declared lost.
                 self.children.tell_stable(child, version);

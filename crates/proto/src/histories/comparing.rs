@@ -86,7 +86,7 @@ impl<S: MetaStore> Replica<S> {
     /// What the parent has confirmed of an origin.
     pub(crate) fn confirmed_origin(&mut self, origin: OriginId) -> Result<Option<Arc<Origin>>, StorageError> {
         let key = Key::Origin(origin);
-        let image = match self.shadow(&key)? {
+        let image = match self.core.state.shadow(&key)? {
             Some(shadow) => shadow.image,
             None => wayfs_tree::View::image(&self.core.state.tx(), &key)?,
         };
@@ -130,10 +130,11 @@ impl<S: MetaStore> Replica<S> {
             let differs = known.is_some_and(|known| known != *chain);
             // A parent that was put back lacks what ours follow: it would refuse them for that. It speaks of the origins
             // that the greeting named; of others, whose first records came since, nothing is known.
-            let lacks = self.core.config.role == Role::Station && *through < self.confirmed_applied(*origin)?;
+            let lacks =
+                self.core.config.role == Role::Station && *through < self.core.state.confirmed_applied(*origin)?;
             if differs || lacks {
                 doubtful.insert(*origin);
-            } else if known.is_none() && *through > self.confirmed_applied(*origin)? {
+            } else if known.is_none() && *through > self.core.state.confirmed_applied(*origin)? {
                 // Of our history or of another, by another way: its image tells.
                 unplaced.insert(*origin);
             }
@@ -149,7 +150,7 @@ impl<S: MetaStore> Replica<S> {
         let newest = self.uplink.applied_of(own);
         let ours = ends.iter().copied().chain([newest]).filter(|number| !self.is_of_another_copy(*number));
         let has = ours.max().unwrap_or(0);
-        if self.core.config.role == Role::Client && has < self.confirmed_applied(own)? {
+        if self.core.config.role == Role::Client && has < self.core.state.confirmed_applied(own)? {
             self.histories.fork.lost_after = Some(has);
             self.histories.fork.lost_before = self.lost_of_former()?;
         }
@@ -185,7 +186,7 @@ impl<S: MetaStore> Replica<S> {
         };
         let shown: BTreeMap<FileId, RecordId> = images.iter().filter_map(shows).collect();
         for position in self.core.state.log().tentative_through(self.core.config.origin, applied) {
-            let record = self.log_entry(position)?.record;
+            let record = self.core.state.log_entry(position)?.record;
             if let Op::Store { file, base, .. } = record.op
                 && shown.get(&file) == Some(&base)
             {
@@ -219,7 +220,7 @@ impl<S: MetaStore> Replica<S> {
         }
         let is_tentative =
             RecordId::new(origin, applied).is_ok_and(|record| self.core.state.log().position_of(record).is_some());
-        Ok(is_tentative || applied <= self.confirmed_applied(origin)?)
+        Ok(is_tentative || applied <= self.core.state.confirmed_applied(origin)?)
     }
 
     /// The first of an origin's tentative records here that the parent does not have, although it has (or will not
@@ -227,8 +228,8 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn first_parted(&mut self, origin: OriginId, image: &Origin) -> Result<Option<u64>, StorageError> {
         let known = self.known_chain(origin, image.applied)?;
         // Or it lost what our tentative records follow.
-        let differs =
-            known.is_some_and(|known| known != image.chain) || image.applied < self.confirmed_applied(origin)?;
+        let differs = known.is_some_and(|known| known != image.chain)
+            || image.applied < self.core.state.confirmed_applied(origin)?;
         // Written in another life than the parent knows under such numbers, or with a number that nothing has there.
         let is_of_another_life = |item: &LogItem| image.lives.life_at(item.id.sequence()) != Some(item.life);
         let mut tentative = self.core.state.log().tentative_of(origin);

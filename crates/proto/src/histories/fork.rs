@@ -143,7 +143,7 @@ impl<S: MetaStore> Replica<S> {
         self.histories.fork.lost_before = former.into_iter().map(|origin| (origin, 0)).collect();
         match self.take_new_origin(origin, None) {
             Ok(()) => {
-                self.ask_sync();
+                self.core.ask_sync();
                 Ok(())
             }
             Err(StepError::Storage(error)) => {
@@ -202,7 +202,7 @@ impl<S: MetaStore> Replica<S> {
             .collect();
         // What the home has stays as it is, though it was kept here until its contents were safe. So does what the parent has that grants
         // this origin: it has brought that home (`has_of`). Another one that was said to have it may be gone for good.
-        let (visible, has) = (self.marks(former)?.visible, self.parent_has(former));
+        let (visible, has) = (self.core.state.marks(former)?.visible, self.parent_has(former));
         let unconfirmed = own.iter().filter(|(_, item)| {
             let (sequence, is_home) = (item.id.sequence(), !item.tentative && item.id.sequence() <= visible);
             match self.histories.fork.lost_after {
@@ -255,7 +255,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn entries(&mut self, positions: &[LogPosition]) -> Result<Vec<LogEntry>, StorageError> {
-        positions.iter().map(|position| self.log_entry(*position)).collect()
+        positions.iter().map(|position| self.core.state.log_entry(*position)).collect()
     }
 
     /// Takes a cut of the parent over, and takes out of the view all that is tentative of an origin.
@@ -281,7 +281,7 @@ impl<S: MetaStore> Replica<S> {
             self.skip_lost()?;
             self.core.state.set_sequence(id.sequence());
             let is_directory = matches!(record.op, Op::Mkdir { .. });
-            let effect = self.take_record(record.clone(), held)?;
+            let effect = self.core.take_record(record.clone(), held)?;
             let (mut source, mut is_gone) = (None, false);
             for former in formers {
                 self.note_renamed(former, Again::of(&record));
@@ -402,7 +402,7 @@ impl<S: MetaStore> Replica<S> {
         let touched = std::mem::take(&mut self.histories.fork.touched);
         let mut lost = BTreeSet::new();
         for key in stale {
-            if self.shadow(key)?.is_some_and(|shadow| shadow.image.is_some()) {
+            if self.core.state.shadow(key)?.is_some_and(|shadow| shadow.image.is_some()) {
                 lost.insert(key);
             }
         }
@@ -422,7 +422,7 @@ impl<S: MetaStore> Replica<S> {
                 // The home named it just now.
                 continue;
             }
-            let entry = self.log_entry(position)?;
+            let entry = self.core.state.log_entry(position)?;
             let is_about_lost = |key: &Key| lost.contains(key) || self.histories.fork.lost.is_about(key);
             // Replayed upon what the home shows it may have met a conflict, and touched something else.
             let before = touched.get(&entry.record.id).into_iter().flatten();
@@ -451,7 +451,7 @@ impl<S: MetaStore> Replica<S> {
         let tentative = self.core.state.log().from(LogPosition::START).filter(|(_, item)| item.tentative);
         let positions: Vec<LogPosition> = tentative.map(|(position, _)| position).collect();
         for position in positions {
-            let entry = self.log_entry(position)?;
+            let entry = self.core.state.log_entry(position)?;
             self.histories
                 .fork
                 .touched
@@ -528,7 +528,7 @@ impl<S: MetaStore> Replica<S> {
     /// The origin in place of another: the one that this life got before, or a new one.
     fn renew(&mut self, peer: PeerId, of: OriginId, life: Life) -> Result<Option<OriginId>, StepError> {
         let renewal = Renewal { of, life };
-        let all = self.origins()?;
+        let all = self.core.state.origins()?;
         if let Some((origin, _)) = all.iter().find(|(_, image)| image.renews == Some(renewal)) {
             return Ok(Some(*origin));
         }

@@ -57,7 +57,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn read_gaps(&mut self) -> Result<(), StorageError> {
         let mut gaps = Gaps::default();
         let (start, end) = (gap_key(self.core.config.origin, 0), gap_key(self.core.config.origin, u64::MAX));
-        self.each(&start, &end, |key, value| {
+        self.core.state.each(&start, &end, |key, value| {
             let after = key.len().checked_sub(8).map(|at| parse_number_key(&key[at - 1..])).transpose()?;
             gaps.insert((after.unwrap_or_default(), unpack(value)?));
             Ok(())

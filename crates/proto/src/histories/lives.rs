@@ -87,7 +87,7 @@ impl<S: MetaStore> Replica<S> {
         let mut rows = Vec::new();
         let mut until = LIFE.to_vec();
         until.push(u8::MAX);
-        self.each(LIFE, &until, |key, value| {
+        self.core.state.each(LIFE, &until, |key, value| {
             let (life, at) = unpack(value)?;
             rows.push((parse_number_key(&key[1..])?, Opened { life, at }));
             Ok(())

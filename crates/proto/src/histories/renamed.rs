@@ -137,7 +137,7 @@ fn renamed_change(change: &mut Change, renamed: Names, versions: Versions) {
 impl<S: MetaStore> Replica<S> {
     pub(crate) fn read_renamed(&mut self) -> Result<(), StorageError> {
         let (mut renamed, mut stored_into) = (BTreeMap::new(), BTreeMap::new());
-        self.each(&[RENAMED], &[RENAMED + 1], |key, value| {
+        self.core.state.each(&[RENAMED], &[RENAMED + 1], |key, value| {
             let Again { record, stored_into: file } = unpack(value)?;
             renamed.insert(parse_record_key(key)?, record);
             stored_into.extend(file.map(|file| (record, file)));
@@ -207,8 +207,8 @@ impl<S: MetaStore> Replica<S> {
     /// again. If ours was a store into the same file, nobody can tell which of the two a program has seen, be it one that closed the
     /// file before a restart: what it writes goes on in the copy that ours left, or becomes one.
     fn shows_namesake(&self, file: FileId, former: RecordId, now: RecordId) -> bool {
-        let meant = |file| self.file_meant(file).ok();
-        let is_shown = || self.inode_meant(file).ok().flatten().is_some_and(|inode| inode.version == former);
+        let meant = |file| self.core.state.file_meant(file).ok();
+        let is_shown = || self.core.state.inode_meant(file).ok().flatten().is_some_and(|inode| inode.version == former);
         let has_met = self.histories.fork.stored_into.get(&now).is_some_and(|stored| meant(*stored) == meant(file));
         !has_met && is_shown()
     }
@@ -217,7 +217,7 @@ impl<S: MetaStore> Replica<S> {
     /// that name, and is what a user sees there.
     pub(crate) fn called_now(&self, former: RecordId) -> Option<RecordId> {
         let now = self.histories.fork.renamed.get(&former)?;
-        let there = self.inode(FileId::made_by(former)).ok().flatten();
+        let there = self.core.state.inode(FileId::made_by(former)).ok().flatten();
         there.is_none_or(|inode| inode.is_removed()).then_some(*now)
     }
 }

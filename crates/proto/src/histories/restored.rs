@@ -207,7 +207,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// What the parent had confirmed of a key.
     fn confirmed_image(&mut self, key: &Key) -> Result<Option<Image>, StorageError> {
-        match self.shadow(key)? {
+        match self.core.state.shadow(key)? {
             Some(shadow) => Ok(shadow.image),
             None => wayfs_tree::View::image(&self.core.state.tx(), key),
         }
@@ -379,7 +379,7 @@ impl<S: MetaStore> Replica<S> {
         for origin in self.former_origins(FORMER_NAMED_MAX)? {
             let has = self.uplink.applied_of(origin);
             let left = self.uplink.lost_after(origin);
-            let had = left.min(self.confirmed_applied(origin)?);
+            let had = left.min(self.core.state.confirmed_applied(origin)?);
             if has < had {
                 lost.insert(origin, has);
             }
@@ -395,7 +395,7 @@ impl<S: MetaStore> Replica<S> {
         }
         let mut files = Vec::new();
         let (from, until) = kind_range(table::VIEW, KeyKind::Inode);
-        self.each(&from, &until, |key, _| {
+        self.core.state.each(&from, &until, |key, _| {
             if let Key::Inode(file) = parse_image_key(key)? {
                 files.push(file);
             }

@@ -292,7 +292,7 @@ impl<S: MetaStore> Replica<S> {
         if let Some(former) = former {
             self.note_renamed(former, Again::of(&record));
         }
-        let effect = self.take_record(record.clone(), true)?;
+        let effect = self.core.take_record(record.clone(), true)?;
         // Whether the bytes are here the driver knows.
         let content = if self.core.config.role == Role::Client {
             self.look_for_own(&record)?;

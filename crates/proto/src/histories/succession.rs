@@ -84,7 +84,7 @@ impl<S: MetaStore> Replica<S> {
         let own = self.core.config.origin;
         let mut former = None;
         let quota = self.quota_of_volume()?;
-        for (origin, image) in self.origins()? {
+        for (origin, image) in self.core.state.origins()? {
             if image.admitted == Admitted::Home && origin != own {
                 former = Some((origin, image.node));
                 let revoked = Origin { admitted: Admitted::Revoked, ..image };
@@ -120,14 +120,14 @@ impl<S: MetaStore> Replica<S> {
         self.commit()?;
         tracing::warn!(?succession, "this station takes the place of the home");
         self.core.state.want_sync();
-        self.ask_sync();
+        self.core.ask_sync();
         Ok(())
     }
 
     /// Takes all rows of a table out. Answers how many there were.
     fn clear(&mut self, of: u8) -> Result<u64, StorageError> {
         let mut keys = Vec::new();
-        self.each(&[of], &[of + 1], |key, _| {
+        self.core.state.each(&[of], &[of + 1], |key, _| {
             keys.push(key.to_vec());
             Ok(())
         })?;

@@ -20,7 +20,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn forget_stable(&mut self) -> Result<(), StorageError> {
         self.forget_told();
         self.note_recount();
-        for origin in self.marked()? {
+        for origin in self.core.state.marked()? {
             self.go_back(origin, 0)?;
         }
         Ok(())
@@ -37,7 +37,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn go_back(&mut self, origin: OriginId, through: u64) -> Result<Option<u64>, StorageError> {
-        let Some(before) = self.lower_stable(origin, through)? else { return Ok(None) };
+        let Some(before) = self.core.lower_stable(origin, through)? else { return Ok(None) };
         if origin == self.core.config.origin {
             self.uplink.forget_asked_stable();
             self.note_recount();

@@ -53,7 +53,7 @@ impl<S: MetaStore> Replica<S> {
         let Some(reset) = self.core.state.reset() else { return Ok((Vec::new(), Vec::new())) };
         let mut unnamed = std::mem::take(&mut self.histories.fork.unnamed);
         let mut old = Vec::new();
-        self.each(&number_key(table::CHANGE, 0), &number_key(table::CHANGE, reset.0 + 1), |_, value| {
+        self.core.state.each(&number_key(table::CHANGE, 0), &number_key(table::CHANGE, reset.0 + 1), |_, value| {
             let mut key = vec![table::VIEW];
             key.extend(value);
             old.push(parse_image_key(&key)?);
@@ -100,7 +100,7 @@ impl<S: MetaStore> Replica<S> {
         self.core.state.set_reset(None);
         let mut bound = Vec::new();
         for key in shadowed {
-            match self.shadow(&key)? {
+            match self.core.state.shadow(&key)? {
                 Some(_) => bound.push(KeyImage { key, image: None }),
                 None => stale.push(key),
             }

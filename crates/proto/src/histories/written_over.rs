@@ -66,7 +66,7 @@ impl<S: MetaStore> Replica<S> {
         }
         let applied = match known.0.get(&origin) {
             Some(applied) => *applied,
-            None => self.confirmed_applied(origin)?,
+            None => self.core.state.confirmed_applied(origin)?,
         };
         known.0.insert(origin, applied);
         Ok(record.sequence() > applied)

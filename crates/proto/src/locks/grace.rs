@@ -88,7 +88,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn begin_lock_grace(&mut self) -> Result<(), StorageError> {
         let mut grace = LockGrace::default();
         let (now, lease) = (self.core.now, self.core.config.lease);
-        self.each(&[HOLDER], &[HOLDER + 1], |key, value| {
+        self.core.state.each(&[HOLDER], &[HOLDER + 1], |key, value| {
             grace.rows.insert(parse_origin_key(key)?, (unpack(value)?, now + lease));
             Ok(())
         })?;

@@ -126,7 +126,7 @@ impl<S: MetaStore> Replica<S> {
     /// Reads what its holders were not told yet.
     pub(crate) fn read_given_locks(&mut self) -> Result<(), StorageError> {
         let mut given = BTreeMap::new();
-        self.each(&[GIVEN], &[GIVEN + 1], |key, value| {
+        self.core.state.each(&[GIVEN], &[GIVEN + 1], |key, value| {
             given.insert(parse_origin_key(key)?, unpack(value)?);
             Ok(())
         })?;

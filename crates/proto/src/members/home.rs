@@ -69,7 +69,7 @@ impl<S: MetaStore> Replica<S> {
     /// that is drawn from its number: it may be upon an older copy, which does not know the origins that were given after
     /// it was made, and nobody who could tell may ever come. Of 8 million places two lives hardly draw the same.
     pub(crate) fn free_origin(&mut self) -> Result<Option<OriginId>, StorageError> {
-        let all = self.origins()?;
+        let all = self.core.state.origins()?;
         if self.histories.is_first_life_of_home() {
             let counted = all.iter().rev().map(|(origin, _)| origin.raw()).find(|raw| *raw < COUNTED);
             if let Some(origin) = OriginId::new(counted.map_or(1, |last| last + 1)).ok().filter(|o| o.raw() < COUNTED) {
@@ -186,7 +186,7 @@ impl<S: MetaStore> Replica<S> {
             return Err(error.into());
         }
         self.core.state.want_sync();
-        self.ask_sync();
+        self.core.ask_sync();
         Ok(())
     }
 }

@@ -18,7 +18,7 @@ impl<S: MetaStore> Replica<S> {
         )?;
         self.commit()?;
         self.core.state.want_sync();
-        self.ask_sync();
+        self.core.ask_sync();
         Ok(())
     }
 

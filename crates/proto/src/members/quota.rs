@@ -142,7 +142,7 @@ impl<S: MetaStore> Replica<S> {
         self.core.now = self.core.now.max(now);
         self.core.wall = wall;
         let mut count = 0;
-        for (origin, mut image) in self.origins()? {
+        for (origin, mut image) in self.core.state.origins()? {
             let is_meant = match node {
                 Some(node) => image.node == node && image.admitted != Admitted::Home,
                 None => image.admitted == Admitted::Home,
@@ -163,7 +163,7 @@ impl<S: MetaStore> Replica<S> {
     /// [`StorageError`] if it cannot be read.
     pub fn quota_of_volume(&self) -> Result<Quota, StorageError> {
         let of_home = |(_, image): (OriginId, Origin)| (image.admitted == Admitted::Home).then_some(image.limits.quota);
-        Ok(self.origins()?.into_iter().find_map(of_home).unwrap_or(Quota::NONE))
+        Ok(self.core.state.origins()?.into_iter().find_map(of_home).unwrap_or(Quota::NONE))
     }
 
     /// Reads the quota of the volume at opening.
@@ -242,7 +242,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn applied_by(&self, origin: OriginId) -> Result<u64, StorageError> {
-        Ok(match self.image(&Key::Origin(origin))? {
+        Ok(match self.core.state.image(&Key::Origin(origin))? {
             Some(Image::Origin(image)) => image.applied,
             _ => 0,
         })
@@ -362,7 +362,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn growth_of(&self, file: FileId, size: u64) -> Result<Growth, StorageError> {
-        let known = self.inode(file)?.map(|inode| (inode.content.size(), inode.version.origin()));
+        let known = self.core.state.inode(file)?.map(|inode| (inode.content.size(), inode.version.origin()));
         let (before, writer) = known.unwrap_or((0, self.core.config.origin));
         let own_before = if writer == self.core.config.origin { before } else { 0 };
         let bytes = |before: u64| Change { bytes: signed(size).saturating_sub(signed(before)), files: 0 };

@@ -23,7 +23,7 @@ impl<S: MetaStore> Replica<S> {
         }
         let (from, until) = kind_range(table::VIEW, KeyKind::Conflict);
         let mut rows: Vec<(u8, u64, Key)> = Vec::new();
-        self.each(&from, &until, |key, value| {
+        self.core.state.each(&from, &until, |key, value| {
             let row = unpack_view(value)?;
             if let Image::Conflict(conflict) = &row.image {
                 let matters = match conflict.is_loss() {
@@ -45,7 +45,8 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn leaves_nothing_to_decide(&self, conflict: &Conflict) -> Result<bool, StorageError> {
-        let is_there = |file: FileId| Ok::<_, StorageError>(self.inode(file)?.is_some_and(|inode| !inode.is_removed()));
+        let is_there =
+            |file: FileId| Ok::<_, StorageError>(self.core.state.inode(file)?.is_some_and(|inode| !inode.is_removed()));
         Ok(match conflict.copy {
             Some(copy) => !is_there(copy)? || !is_there(conflict.file)?,
             None => true,

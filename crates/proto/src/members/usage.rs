@@ -107,7 +107,7 @@ impl<S: MetaStore> Replica<S> {
         for _ in 0..RENEWALS_MAX {
             let Some(origin) = at else { break };
             sum = sum.and(self.usage_row(origin)?);
-            at = match self.image(&Key::Origin(origin))? {
+            at = match self.core.state.image(&Key::Origin(origin))? {
                 Some(Image::Origin(image)) => image.renews.map(|renews| renews.of),
                 _ => None,
             };
@@ -131,7 +131,7 @@ impl<S: MetaStore> Replica<S> {
     fn counted_anew(&self) -> Result<BTreeMap<OriginId, Usage>, StorageError> {
         let mut all = UsageChange::default();
         let (from, until) = kind_range(table::VIEW, KeyKind::Inode);
-        self.each(&from, &until, |key, value| {
+        self.core.state.each(&from, &until, |key, value| {
             all.count(&tables::parse_image_key(key)?, Some(&tables::unpack_view(value)?.image), 1);
             Ok(())
         })?;
@@ -146,7 +146,7 @@ impl<S: MetaStore> Replica<S> {
     pub fn usage_is_wrong(&self) -> Result<Option<String>, StorageError> {
         let counted = self.counted_anew()?;
         let mut kept = BTreeMap::new();
-        self.each(&[table::USAGE], &[table::USAGE + 1], |key, value| {
+        self.core.state.each(&[table::USAGE], &[table::USAGE + 1], |key, value| {
             let origin = key.get(1..).and_then(|raw| raw.try_into().ok()).map(u32::from_be_bytes);
             let origin = origin.and_then(|raw| OriginId::new(raw).ok());
             let origin = origin.ok_or_else(|| StorageError::Corrupt(format!("key {key:?}")))?;

@@ -2,6 +2,7 @@
 
 use crate::api::{Changed as What, Output, Role};
 use crate::contents::superseded::Superseded;
+use crate::replica::Core;
 use crate::replica::Replica;
 use crate::state::committing::Committed;
 use crate::state::overlay::{Changed, Indexing};
@@ -106,11 +107,13 @@ impl<S: MetaStore> Replica<S> {
         }
         Ok(())
     }
+}
 
+impl<S: MetaStore> Core<S> {
     /// Asks for a sync if someone waits for a batch that is not durable and no sync is under way for it.
     pub(crate) fn ask_sync(&mut self) {
-        if let Some(ticket) = self.core.state.take_due_sync() {
-            self.core.outputs.push_back(Output::Sync { ticket });
+        if let Some(ticket) = self.state.take_due_sync() {
+            self.outputs.push_back(Output::Sync { ticket });
         }
     }
 }

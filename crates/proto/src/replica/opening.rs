@@ -51,7 +51,7 @@ impl<S: MetaStore> Replica<S> {
     /// Takes over what the store says, in an order in which each finds what it needs.
     fn read_rows(&mut self) -> Result<(), OpenError> {
         self.read_former_times()?;
-        let log = self.read_log()?;
+        let log = self.core.read_log()?;
         self.core.state.set_log(log);
         self.read_renamed()?;
         self.read_stands_for();
@@ -76,7 +76,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn begin_as_server(&mut self) -> Result<(), OpenError> {
-        if self.core.config.role == Role::Home && self.inode(FileId::ROOT)?.is_none() {
+        if self.core.config.role == Role::Home && self.core.state.inode(FileId::ROOT)?.is_none() {
             self.make_home()?;
         }
         if self.core.config.role == Role::Home {
@@ -106,7 +106,7 @@ impl<S: MetaStore> Replica<S> {
         self.core.state.put_image(Key::Origin(origin), Some(Image::Origin(own.into())))?;
         self.commit()?;
         self.core.state.want_sync();
-        self.ask_sync();
+        self.core.ask_sync();
         Ok(())
     }
 }

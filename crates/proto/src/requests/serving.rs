@@ -31,7 +31,7 @@ impl<S: MetaStore> Replica<S> {
                 let resolved = self.resolve_merged(file)?;
                 waiting.request = Request::Attributes { file: resolved };
                 // Of what is not there nothing is kept that could be trusted: asked again, the parent says the same.
-                if waiting.is_absent && self.inode(resolved)?.is_none() {
+                if waiting.is_absent && self.core.state.inode(resolved)?.is_none() {
                     return Ok(Attempt::Done(Err(FsError::NotFound)));
                 }
                 if let Some(on) = self.missing_need(waiting, &[Need::Inode(resolved)])? {
@@ -76,20 +76,20 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn serve_lookup(&self, parent: FileId, name: &Name) -> Result<Outcome, StorageError> {
-        match self.inode(parent)? {
+        match self.core.state.inode(parent)? {
             None => return Ok(Err(FsError::NotFound)),
             Some(inode) if !inode.is_directory() => return Ok(Err(FsError::NotDirectory)),
             Some(_) => {}
         }
-        let Some(entry) = self.entry(parent, name)? else { return Ok(Err(FsError::NotFound)) };
-        Ok(match self.inode(entry.file)? {
+        let Some(entry) = self.core.state.entry(parent, name)? else { return Ok(Err(FsError::NotFound)) };
+        Ok(match self.core.state.inode(entry.file)? {
             Some(inode) => Ok(Answer::File(entry.file, inode)),
             None => Err(FsError::NotFound),
         })
     }
 
     fn serve_attributes(&self, file: FileId) -> Result<Outcome, StorageError> {
-        Ok(match self.inode(file)? {
+        Ok(match self.core.state.inode(file)? {
             Some(inode) => Ok(Answer::File(file, inode)),
             None => Err(FsError::NotFound),
         })
@@ -152,7 +152,7 @@ impl<S: MetaStore> Replica<S> {
                 self.requests.note_unvouched();
             }
         }
-        match self.inode(directory)? {
+        match self.core.state.inode(directory)? {
             None => return Ok(Attempt::Done(Err(FsError::NotFound))),
             Some(inode) if !inode.is_directory() => return Ok(Attempt::Done(Err(FsError::NotDirectory))),
             Some(_) => {}
@@ -212,7 +212,7 @@ impl<S: MetaStore> Replica<S> {
         for (key, value) in rows.into_iter().take(limit) {
             let Key::Entry(_, name) = parse_image_key(&key)? else { continue };
             let wayfs_types::Image::Entry(entry) = crate::state::tables::unpack_view(&value)?.image else { continue };
-            match self.inode(entry.file)? {
+            match self.core.state.inode(entry.file)? {
                 Some(inode) => entries.push((name, entry.file, inode)),
                 None => is_whole = false,
             }
@@ -222,7 +222,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Builds a record of a change, applies it, logs it, and answers from the result.
     fn change(&mut self, user: UserId, change: &Change) -> Result<Outcome, StepError> {
-        if self.origin_image(self.core.config.origin)?.is_none() || self.inode(FileId::ROOT)?.is_none() {
+        if self.origin_image(self.core.config.origin)?.is_none() || self.core.state.inode(FileId::ROOT)?.is_none() {
             return Ok(Err(FsError::Unreachable));
         }
         let Ok(id) = RecordId::new(self.core.config.origin, self.next_sequence()) else {
@@ -237,7 +237,7 @@ impl<S: MetaStore> Replica<S> {
         self.skip_lost()?;
         self.core.state.set_sequence(id.sequence());
         let loser = self.loser_of(&record.op)?;
-        let effect = self.take_record(record.clone(), true)?;
+        let effect = self.core.take_record(record.clone(), true)?;
         self.note_content(&record, &effect, Source::Own)?;
         // What the asker did, its kernel knows; only a copy beside it would be news.
         self.core.state.stage_own(effect.conflict().is_none());

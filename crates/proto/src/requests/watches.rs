@@ -268,7 +268,7 @@ impl<S: MetaStore> Replica<S> {
             return Ok(true);
         }
         for place in inode.places.iter().filter(|place| holds(place.parent)) {
-            if self.entry(place.parent, &place.name)?.is_some_and(|entry| entry.file == file) {
+            if self.core.state.entry(place.parent, &place.name)?.is_some_and(|entry| entry.file == file) {
                 return Ok(true);
             }
         }
@@ -285,7 +285,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// The inode, if what is cached of it may be trusted.
     pub(crate) fn trusted_inode(&self, file: FileId) -> Result<Option<Arc<Inode>>, StorageError> {
-        let Some(numbered) = self.row_of(&Key::Inode(file))? else { return Ok(None) };
+        let Some(numbered) = self.core.state.row_of(&Key::Inode(file))? else { return Ok(None) };
         let Image::Inode(inode) = numbered.image else { return Ok(None) };
         let trusted = self.core.config.role != Role::Client || self.is_covered(file, numbered.number, &inode)?;
         Ok(trusted.then_some(inode))
@@ -294,7 +294,7 @@ impl<S: MetaStore> Replica<S> {
     /// What a name stands for, if that may be trusted: `Some(None)` is a trusted nothing.
     pub(crate) fn trusted_entry(&self, parent: FileId, name: &Name) -> Result<Option<Option<FileId>>, StorageError> {
         let key = Key::Entry(parent, name.clone());
-        let cached = self.row_of(&key)?;
+        let cached = self.core.state.row_of(&key)?;
         if self.core.config.role != Role::Client {
             return Ok(Some(match cached.map(|numbered| numbered.image) {
                 Some(Image::Entry(entry)) => Some(entry.file),
@@ -318,7 +318,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// What a name stands for as far as the cache knows, verified or not.
     pub(crate) fn cached_entry(&self, parent: FileId, name: &Name) -> Result<Option<Option<FileId>>, StorageError> {
-        if let Some(entry) = self.entry(parent, name)? {
+        if let Some(entry) = self.core.state.entry(parent, name)? {
             return Ok(Some(Some(entry.file)));
         }
         let key = image_key(table::SHADOW, &Key::Entry(parent, name.clone()));

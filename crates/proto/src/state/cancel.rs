@@ -56,7 +56,7 @@ impl<S: MetaStore> Replica<S> {
         let mut positions: BTreeMap<RecordId, LogPosition> = BTreeMap::new();
         let mut originals: Vec<Record> = Vec::new();
         for position in unsent {
-            let record = self.log_entry(position)?.record;
+            let record = self.core.state.log_entry(position)?.record;
             positions.insert(record.id, position);
             originals.push(record);
         }
@@ -76,7 +76,7 @@ impl<S: MetaStore> Replica<S> {
         let mut is_changed = false;
         for (id, record) in replaced {
             let Some(position) = positions.get(&id).copied() else { continue };
-            let old = self.log_entry(position)?;
+            let old = self.core.state.log_entry(position)?;
             if old.record == record {
                 continue;
             }

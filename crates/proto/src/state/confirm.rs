@@ -16,7 +16,9 @@
 //! through the same rules.
 
 use crate::api::Role;
+use crate::replica::Core;
 use crate::replica::Replica;
+use crate::state::State;
 use crate::state::log::{Shadow, TOUCH, echo_hash};
 use crate::state::position::LogPosition;
 use crate::state::position::log_key;
@@ -77,7 +79,7 @@ impl<S: MetaStore> Replica<S> {
                 self.core.state.staged.forgotten.push(*position);
             }
         }
-        if cut.is_echo { self.advance(cut) } else { self.rebuild(cut) }
+        if cut.is_echo { self.core.advance(cut) } else { self.rebuild(cut) }
     }
 
     fn sort_cut(&mut self, incoming: BTreeMap<Key, Option<Image>>) -> Result<Cut, StorageError> {
@@ -86,7 +88,8 @@ impl<S: MetaStore> Replica<S> {
             if let (Key::Origin(origin), Some(Image::Origin(image))) = (key, image)
                 && !self.histories.is_parted(*origin)
             {
-                let positions = self.left_in_log(self.core.state.log.tentative_through(*origin, image.applied));
+                let positions =
+                    self.core.state.left_in_log(self.core.state.log.tentative_through(*origin, image.applied));
                 if !positions.is_empty() {
                     cut.applied.insert(*origin, image.applied);
                     cut.confirmed.extend(positions);
@@ -104,7 +107,7 @@ impl<S: MetaStore> Replica<S> {
         }
         let mut expected: BTreeMap<Key, u64> = BTreeMap::new();
         for position in cut.confirmed.clone() {
-            expected.extend(self.log_entry(position)?.touched);
+            expected.extend(self.core.state.log_entry(position)?.touched);
         }
         self.compare(incoming, &expected, &mut cut)?;
         for origin in self.histories.parted() {
@@ -116,7 +119,7 @@ impl<S: MetaStore> Replica<S> {
             cut.confirmed.extend(self.core.state.log.tentative_through(origin, last));
             cut.applied.insert(origin, last);
         }
-        if cut.is_echo && self.core.state.log.is_structural() && self.is_hazard(&cut.direct)? {
+        if cut.is_echo && self.core.state.log.is_structural() && self.core.state.is_hazard(&cut.direct)? {
             cut.is_echo = false;
         }
         Ok(cut)
@@ -131,13 +134,13 @@ impl<S: MetaStore> Replica<S> {
     ) -> Result<(), StorageError> {
         for (key, hash) in expected {
             if !incoming.contains_key(key)
-                && let Some(shadow) = self.shadow(key)?
+                && let Some(shadow) = self.core.state.shadow(key)?
             {
                 self.compare_unnamed(key, *hash, shadow, cut)?;
             }
         }
         while let Some((key, after)) = incoming.pop_first() {
-            let Some(Shadow { image: before, .. }) = self.shadow(&key)? else {
+            let Some(Shadow { image: before, .. }) = self.core.state.shadow(&key)? else {
                 cut.direct.push((key, after));
                 continue;
             };
@@ -161,7 +164,7 @@ impl<S: MetaStore> Replica<S> {
             cut.is_echo &= hash == echo_hash(before.as_ref());
             let after = before.clone();
             cut.touched.push(TouchedKey { key, before, after, number: Some(number) });
-        } else if self.last_touch(&key)? <= cut.confirmed.last().copied().unwrap_or_default() {
+        } else if self.core.state.last_touch(&key)? <= cut.confirmed.last().copied().unwrap_or_default() {
             let after = self.core.state.tx().image(&key)?;
             cut.touched.push(TouchedKey { key, before, after, number: Some(UNVOUCHED) });
         } else {
@@ -194,180 +197,9 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    /// The last place in the log whose record touched a key that has a shadow row.
-    fn last_touch(&mut self, key: &Key) -> Result<LogPosition, StorageError> {
-        self.core.state.tx().get_raw(&image_key(TOUCH, key))?.map_or(Ok(LogPosition::START), |bytes| unpack(&bytes))
-    }
-
-    /// What the confirmed records make of the untold keys upon what the parent had confirmed before.
-    fn guess_untold(&mut self, cut: &mut Cut) -> Result<(), StorageError> {
-        if cut.untold.is_empty() {
-            return Ok(());
-        }
-        let mut from = vec![table::SHADOW];
-        loop {
-            let pairs = self.core.state.tx().scan_raw(&from, &[table::SHADOW + 1], crate::replica::PAGE)?;
-            let Some((last, _)) = pairs.last() else { break };
-            from.clone_from(last);
-            from.push(0);
-            for (key, value) in pairs {
-                self.core.state.put_image(parse_image_key(&key)?, unpack::<Shadow>(&value)?.image)?;
-            }
-        }
-        let met = self.put_told(cut)?;
-        self.core.state.tx().note_touches();
-        for position in cut.confirmed.clone() {
-            let record = self.log_entry(position)?.record;
-            if !met.contains(&record.id) {
-                wayfs_tree::apply(&mut self.core.state.tx(), &record)?;
-            }
-        }
-        let before = self.core.state.tx().take_touches();
-        for key in std::mem::take(&mut cut.untold) {
-            let after = self.core.state.tx().image(&key)?;
-            let before = before.get(&key).cloned().flatten();
-            cut.touched.push(TouchedKey { key, before, after, number: Some(UNVOUCHED) });
-        }
-        before.into_iter().try_for_each(|(key, image)| self.core.state.put_image(key, image))
-    }
-
-    /// Puts what the parent tells of a cut into the view, and answers which records lost a conflict there: those made
-    /// nothing of the file that they were for, and what was built upon them follows to their copies. One that won made of it
-    /// what it meant: it brought a removed file back, or set attributes after another. How far the parent has
-    /// come with an origin is left out: the records that it confirms are yet to be applied.
-    fn put_told(&mut self, cut: &Cut) -> Result<BTreeSet<RecordId>, StorageError> {
-        let direct = cut.direct.iter().map(|(key, image)| (key, image));
-        let touched = cut.touched.iter().map(|touched| (&touched.key, &touched.after));
-        let mut met = BTreeSet::new();
-        for (key, image) in direct.chain(touched) {
-            if let (Key::Conflict(record), Some(Image::Conflict(conflict))) = (key, image)
-                && conflict.winner != *record
-            {
-                met.insert(*record);
-            }
-            if !matches!(key, Key::Origin(_)) {
-                self.core.state.put_image(key.clone(), image.clone())?;
-            }
-        }
-        Ok(met)
-    }
-
-    /// What the parent confirmed of a key that tentative records touched.
-    pub(crate) fn shadow(&mut self, key: &Key) -> Result<Option<Shadow>, StorageError> {
-        self.core.state.tx().get_raw(&image_key(table::SHADOW, key))?.map(|bytes| unpack(&bytes)).transpose()
-    }
-
-    /// Whether foreign changes could clash with a directory that we moved or removed, without touching
-    /// a key that we touched: directories that moved, and entries in what we removed.
-    fn is_hazard(&mut self, direct: &[(Key, Option<Image>)]) -> Result<bool, StorageError> {
-        for (key, image) in direct {
-            match (key, image) {
-                (Key::Inode(_), Some(Image::Inode(new))) if new.is_directory() => {
-                    let same = match self.core.state.tx().image(key)? {
-                        Some(Image::Inode(old)) => old.places == new.places,
-                        _ => false,
-                    };
-                    if !same {
-                        return Ok(true);
-                    }
-                }
-                (Key::Entry(parent, _), Some(_))
-                    if wayfs_tree::inode(&self.core.state.tx(), *parent)?.is_some_and(|inode| inode.is_removed()) =>
-                {
-                    return Ok(true);
-                }
-                _ => {}
-            }
-        }
-        Ok(false)
-    }
-
-    /// The echo: the view is right but for what others did elsewhere.
-    fn advance(&mut self, cut: Cut) -> Result<(), StorageError> {
-        let last = cut.confirmed.last().copied().unwrap_or_default();
-        let counted = self.counted_here(&cut.touched)?;
-        for (key, image) in cut.direct {
-            if image.is_some() && self.core.state.counters.reset.is_some() {
-                // What is written again in the end of a takeover notes in the shadow row when the parent vouched for what it
-                // touches: now, also for what was not there before.
-                self.core.state.overlay.pin(key.clone(), self.core.state.counters.change.next());
-            }
-            self.core.state.put_image(key, image)?;
-        }
-        for TouchedKey { key, before, after, number } in cut.touched {
-            if self.last_touch(&key)? <= last {
-                self.core.state.overlay.delete_raw(image_key(table::SHADOW, &key));
-                self.core.state.overlay.delete_raw(image_key(TOUCH, &key));
-                if let Some(number) = number.filter(|_| after.is_some()) {
-                    self.core.state.overlay.pin(key.clone(), number);
-                }
-                self.core.state.put_image(key, after)?;
-                continue;
-            }
-            if number.is_none() {
-                let number = self.core.state.counters.change.next();
-                self.core
-                    .state
-                    .overlay
-                    .put_raw(image_key(table::SHADOW, &key), pack(&Shadow { number, image: after.clone() }));
-            }
-            if after != before {
-                self.merge_directory(key, (before, after), (last, &counted))?;
-            }
-        }
-        Ok(())
-    }
-
-    /// By how many subdirectories each directory has more or less by what confirmed records of ours did: as many as there are names
-    /// of directories more or less among what those touched.
-    fn counted_here(&mut self, touched: &[TouchedKey]) -> Result<BTreeMap<FileId, i64>, StorageError> {
-        let mut counted = BTreeMap::new();
-        for TouchedKey { key, before, after, .. } in touched.iter().filter(|touched| touched.before != touched.after) {
-            let Key::Entry(parent, _) = key else { continue };
-            for (image, by) in [(before, -1), (after, 1)] {
-                let Some(Image::Entry(entry)) = image else { continue };
-                if wayfs_tree::inode(&self.core.state.tx(), entry.file)?.is_some_and(|inode| inode.is_directory()) {
-                    *counted.entry(*parent).or_default() += by;
-                }
-            }
-        }
-        Ok(counted)
-    }
-
-    /// Brings what others did to a directory's times and count into a view that has our own changes on top.
-    /// It is exact again when the last record that touches the directory is confirmed.
-    ///
-    /// A time that one of those after the position `last` sets stays, be it long past: what the parent tells of was before.
-    /// Subdirectories of our own making that it tells of are `counted` in the view already.
-    fn merge_directory(
-        &mut self,
-        key: Key,
-        (before, after): (Option<Image>, Option<Image>),
-        (last, counted): (LogPosition, &BTreeMap<FileId, i64>),
-    ) -> Result<(), StorageError> {
-        let Key::Inode(file) = key else { return Ok(()) };
-        let (Some(Image::Inode(before)), Some(Image::Inode(after))) = (before, after) else { return Ok(()) };
-        let Some(Image::Inode(view)) = self.core.state.tx().image(&key)? else { return Ok(()) };
-        if !view.is_directory() || !after.is_directory() {
-            return Ok(());
-        }
-        let others = i64::from(after.subdirectories)
-            - i64::from(before.subdirectories)
-            - counted.get(&file).copied().unwrap_or_default();
-        let subdirectories = (i64::from(view.subdirectories) + others).max(0);
-        let is_set = self.core.state.log.is_dated_after(file, last);
-        let merged = Inode {
-            mtime: if is_set { view.mtime } else { view.mtime.max(after.mtime) },
-            ctime: view.ctime.max(after.ctime),
-            subdirectories: u32::try_from(subdirectories).unwrap_or(u32::MAX),
-            ..Arc::unwrap_or_clone(view)
-        };
-        self.core.state.put_image(key, Some(Image::Inode(Arc::new(merged))))
-    }
-
     /// Back to what the parent confirmed, then the rest of the log through the rules.
     pub(crate) fn rebuild(&mut self, mut cut: Cut) -> Result<(), StorageError> {
-        self.guess_untold(&mut cut)?;
+        self.core.state.guess_untold(&mut cut)?;
         let mut confirmed: BTreeMap<Key, (Option<Image>, Option<CommitNumber>)> =
             cut.touched.into_iter().map(|touched| (touched.key, (touched.after, touched.number))).collect();
         let mut from = vec![table::SHADOW];
@@ -414,13 +246,187 @@ impl<S: MetaStore> Replica<S> {
             })
             .map(|(position, _)| position)
             .collect();
-        let left = self.left_in_log(left);
+        let left = self.core.state.left_in_log(left);
         self.core.state.replays += u64::from(!left.is_empty());
         tracing::debug!(records = left.len(), "replaying tentative records");
         for position in left {
-            let entry = self.log_entry(position)?;
-            let applied = self.apply_tentative(position, entry.record, (entry.held, entry.seal))?;
+            let entry = self.core.state.log_entry(position)?;
+            let applied = self.core.state.apply_tentative(position, entry.record, (entry.held, entry.seal))?;
             self.core.state.staged.replayed.push((position, applied));
+        }
+        Ok(())
+    }
+}
+
+impl<S: MetaStore> State<S> {
+    /// The last place in the log whose record touched a key that has a shadow row.
+    fn last_touch(&mut self, key: &Key) -> Result<LogPosition, StorageError> {
+        self.tx().get_raw(&image_key(TOUCH, key))?.map_or(Ok(LogPosition::START), |bytes| unpack(&bytes))
+    }
+
+    /// What the confirmed records make of the untold keys upon what the parent had confirmed before.
+    fn guess_untold(&mut self, cut: &mut Cut) -> Result<(), StorageError> {
+        if cut.untold.is_empty() {
+            return Ok(());
+        }
+        let mut from = vec![table::SHADOW];
+        loop {
+            let pairs = self.tx().scan_raw(&from, &[table::SHADOW + 1], crate::replica::PAGE)?;
+            let Some((last, _)) = pairs.last() else { break };
+            from.clone_from(last);
+            from.push(0);
+            for (key, value) in pairs {
+                self.put_image(parse_image_key(&key)?, unpack::<Shadow>(&value)?.image)?;
+            }
+        }
+        let met = self.put_told(cut)?;
+        self.tx().note_touches();
+        for position in cut.confirmed.clone() {
+            let record = self.log_entry(position)?.record;
+            if !met.contains(&record.id) {
+                wayfs_tree::apply(&mut self.tx(), &record)?;
+            }
+        }
+        let before = self.tx().take_touches();
+        for key in std::mem::take(&mut cut.untold) {
+            let after = self.tx().image(&key)?;
+            let before = before.get(&key).cloned().flatten();
+            cut.touched.push(TouchedKey { key, before, after, number: Some(UNVOUCHED) });
+        }
+        before.into_iter().try_for_each(|(key, image)| self.put_image(key, image))
+    }
+
+    /// Puts what the parent tells of a cut into the view, and answers which records lost a conflict there: those made
+    /// nothing of the file that they were for, and what was built upon them follows to their copies. One that won made of it
+    /// what it meant: it brought a removed file back, or set attributes after another. How far the parent has
+    /// come with an origin is left out: the records that it confirms are yet to be applied.
+    fn put_told(&mut self, cut: &Cut) -> Result<BTreeSet<RecordId>, StorageError> {
+        let direct = cut.direct.iter().map(|(key, image)| (key, image));
+        let touched = cut.touched.iter().map(|touched| (&touched.key, &touched.after));
+        let mut met = BTreeSet::new();
+        for (key, image) in direct.chain(touched) {
+            if let (Key::Conflict(record), Some(Image::Conflict(conflict))) = (key, image)
+                && conflict.winner != *record
+            {
+                met.insert(*record);
+            }
+            if !matches!(key, Key::Origin(_)) {
+                self.put_image(key.clone(), image.clone())?;
+            }
+        }
+        Ok(met)
+    }
+
+    /// What the parent confirmed of a key that tentative records touched.
+    pub(crate) fn shadow(&mut self, key: &Key) -> Result<Option<Shadow>, StorageError> {
+        self.tx().get_raw(&image_key(table::SHADOW, key))?.map(|bytes| unpack(&bytes)).transpose()
+    }
+
+    /// Whether foreign changes could clash with a directory that we moved or removed, without touching
+    /// a key that we touched: directories that moved, and entries in what we removed.
+    fn is_hazard(&mut self, direct: &[(Key, Option<Image>)]) -> Result<bool, StorageError> {
+        for (key, image) in direct {
+            match (key, image) {
+                (Key::Inode(_), Some(Image::Inode(new))) if new.is_directory() => {
+                    let same = match self.tx().image(key)? {
+                        Some(Image::Inode(old)) => old.places == new.places,
+                        _ => false,
+                    };
+                    if !same {
+                        return Ok(true);
+                    }
+                }
+                (Key::Entry(parent, _), Some(_))
+                    if wayfs_tree::inode(&self.tx(), *parent)?.is_some_and(|inode| inode.is_removed()) =>
+                {
+                    return Ok(true);
+                }
+                _ => {}
+            }
+        }
+        Ok(false)
+    }
+
+    /// By how many subdirectories each directory has more or less by what confirmed records of ours did: as many as there are names
+    /// of directories more or less among what those touched.
+    fn counted_here(&mut self, touched: &[TouchedKey]) -> Result<BTreeMap<FileId, i64>, StorageError> {
+        let mut counted = BTreeMap::new();
+        for TouchedKey { key, before, after, .. } in touched.iter().filter(|touched| touched.before != touched.after) {
+            let Key::Entry(parent, _) = key else { continue };
+            for (image, by) in [(before, -1), (after, 1)] {
+                let Some(Image::Entry(entry)) = image else { continue };
+                if wayfs_tree::inode(&self.tx(), entry.file)?.is_some_and(|inode| inode.is_directory()) {
+                    *counted.entry(*parent).or_default() += by;
+                }
+            }
+        }
+        Ok(counted)
+    }
+
+    /// Brings what others did to a directory's times and count into a view that has our own changes on top.
+    /// It is exact again when the last record that touches the directory is confirmed.
+    ///
+    /// A time that one of those after the position `last` sets stays, be it long past: what the parent tells of was before.
+    /// Subdirectories of our own making that it tells of are `counted` in the view already.
+    fn merge_directory(
+        &mut self,
+        key: Key,
+        (before, after): (Option<Image>, Option<Image>),
+        (last, counted): (LogPosition, &BTreeMap<FileId, i64>),
+    ) -> Result<(), StorageError> {
+        let Key::Inode(file) = key else { return Ok(()) };
+        let (Some(Image::Inode(before)), Some(Image::Inode(after))) = (before, after) else { return Ok(()) };
+        let Some(Image::Inode(view)) = self.tx().image(&key)? else { return Ok(()) };
+        if !view.is_directory() || !after.is_directory() {
+            return Ok(());
+        }
+        let others = i64::from(after.subdirectories)
+            - i64::from(before.subdirectories)
+            - counted.get(&file).copied().unwrap_or_default();
+        let subdirectories = (i64::from(view.subdirectories) + others).max(0);
+        let is_set = self.log.is_dated_after(file, last);
+        let merged = Inode {
+            mtime: if is_set { view.mtime } else { view.mtime.max(after.mtime) },
+            ctime: view.ctime.max(after.ctime),
+            subdirectories: u32::try_from(subdirectories).unwrap_or(u32::MAX),
+            ..Arc::unwrap_or_clone(view)
+        };
+        self.put_image(key, Some(Image::Inode(Arc::new(merged))))
+    }
+}
+
+impl<S: MetaStore> Core<S> {
+    /// The echo: the view is right but for what others did elsewhere.
+    fn advance(&mut self, cut: Cut) -> Result<(), StorageError> {
+        let last = cut.confirmed.last().copied().unwrap_or_default();
+        let counted = self.state.counted_here(&cut.touched)?;
+        for (key, image) in cut.direct {
+            if image.is_some() && self.state.counters.reset.is_some() {
+                // What is written again in the end of a takeover notes in the shadow row when the parent vouched for what it
+                // touches: now, also for what was not there before.
+                self.state.overlay.pin(key.clone(), self.state.counters.change.next());
+            }
+            self.state.put_image(key, image)?;
+        }
+        for TouchedKey { key, before, after, number } in cut.touched {
+            if self.state.last_touch(&key)? <= last {
+                self.state.overlay.delete_raw(image_key(table::SHADOW, &key));
+                self.state.overlay.delete_raw(image_key(TOUCH, &key));
+                if let Some(number) = number.filter(|_| after.is_some()) {
+                    self.state.overlay.pin(key.clone(), number);
+                }
+                self.state.put_image(key, after)?;
+                continue;
+            }
+            if number.is_none() {
+                let number = self.state.counters.change.next();
+                self.state
+                    .overlay
+                    .put_raw(image_key(table::SHADOW, &key), pack(&Shadow { number, image: after.clone() }));
+            }
+            if after != before {
+                self.state.merge_directory(key, (before, after), (last, &counted))?;
+            }
         }
         Ok(())
     }

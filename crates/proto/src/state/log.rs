@@ -9,7 +9,8 @@
 use crate::api::Role;
 use crate::contents::ledger::{Tally, Weight};
 use crate::members::seals::Written;
-use crate::replica::Replica;
+use crate::replica::Core;
+use crate::state::State;
 use crate::state::empty_change::EmptyChange;
 use crate::state::position::LogPosition;
 use crate::state::position::log_key;
@@ -410,14 +411,14 @@ pub(crate) struct Applied {
 /// Table of the position that last touched a key that has a shadow row.
 pub(crate) const TOUCH: u8 = b'x';
 
-impl<S: MetaStore> Replica<S> {
+impl<S: MetaStore> Core<S> {
     pub(crate) fn read_log(&mut self) -> Result<Log, StorageError> {
         let mut log = Log::default();
         let (mut cancelled, mut newest) = (Vec::new(), 0);
         let mut confirmed = BTreeMap::new();
         let mut from = vec![table::LOG];
         loop {
-            let pairs = self.core.state.store.scan(&from, &[table::LOG + 1], crate::replica::PAGE)?;
+            let pairs = self.state.store.scan(&from, &[table::LOG + 1], crate::replica::PAGE)?;
             let Some((last, _)) = pairs.last() else { break };
             from.clone_from(last);
             from.push(0);
@@ -427,7 +428,7 @@ impl<S: MetaStore> Replica<S> {
                 let applied = match confirmed.get(&id.origin()) {
                     Some(applied) => *applied,
                     None => {
-                        let applied = self.confirmed_applied(id.origin())?;
+                        let applied = self.state.confirmed_applied(id.origin())?;
                         confirmed.insert(id.origin(), applied);
                         applied
                     }
@@ -447,7 +448,7 @@ impl<S: MetaStore> Replica<S> {
                     weight: Weight::of(&entry.record.op),
                     dated: dated_by(&entry.record.op, &entry.touched),
                 };
-                if self.core.config.role == Role::Client && matches!(entry.record.op, Op::Touch) {
+                if self.config.role == Role::Client && matches!(entry.record.op, Op::Touch) {
                     cancelled.push(id.sequence());
                 }
                 newest = id.sequence();
@@ -462,37 +463,6 @@ impl<S: MetaStore> Replica<S> {
         Ok(log)
     }
 
-    /// A record that the parent has not confirmed, as the log keeps it.
-    ///
-    /// # Errors
-    /// [`StorageError`] if it cannot be read.
-    pub fn logged(&self, record: RecordId) -> Result<Option<Record>, StorageError> {
-        let Some(position) = self.core.state.log.position_of(record) else { return Ok(None) };
-        let bytes = self.core.state.store.get(&log_key(position))?;
-        bytes.map(|bytes| Ok(unpack::<LogEntry>(&bytes)?.record)).transpose()
-    }
-
-    /// The stored entry at a position.
-    pub(crate) fn log_entry(&mut self, position: LogPosition) -> Result<LogEntry, StorageError> {
-        let entry = self.log_entry_left(position)?;
-        entry.ok_or_else(|| StorageError::Corrupt(format!("log entry {position} is gone")))
-    }
-
-    /// The same, unless this very input has taken it out of the log.
-    pub(crate) fn log_entry_left(&mut self, position: LogPosition) -> Result<Option<LogEntry>, StorageError> {
-        let bytes = self.core.state.tx().get_raw(&log_key(position))?;
-        bytes.map(|bytes| unpack(&bytes)).transpose()
-    }
-
-    /// Those of some positions that this very input has not taken out of the log: memory hears of that with the batch.
-    pub(crate) fn left_in_log(&self, mut positions: Vec<LogPosition>) -> Vec<LogPosition> {
-        if !self.core.state.staged.forgotten.is_empty() {
-            let taken_out: BTreeSet<LogPosition> = self.core.state.staged.forgotten.iter().copied().collect();
-            positions.retain(|position| !taken_out.contains(position));
-        }
-        positions
-    }
-
     /// Applies a record to the view and, unless we are the home, appends it to the log.
     pub(crate) fn take_record(&mut self, record: Record, held: bool) -> Result<Effect, StorageError> {
         self.take_sealed(record, held, None)
@@ -505,15 +475,15 @@ impl<S: MetaStore> Replica<S> {
         held: bool,
         seal: Option<Seal>,
     ) -> Result<Effect, StorageError> {
-        if self.core.config.role == Role::Home {
-            return wayfs_tree::apply(&mut self.core.state.tx(), &record);
+        if self.config.role == Role::Home {
+            return wayfs_tree::apply(&mut self.state.tx(), &record);
         }
-        let position = self.core.state.counters.position;
-        self.core.state.counters.position = position.next();
+        let position = self.state.counters.position;
+        self.state.counters.position = position.next();
         let (id, time, after) = (record.id, record.time, record.follows());
         let (empty_change, weight) = (EmptyChange::of(&record.op), Weight::of(&record.op));
         let Applied { effect, structural, chain, life, dated } =
-            self.apply_tentative(position, record, (held, seal))?;
+            self.state.apply_tentative(position, record, (held, seal))?;
         let item = LogItem {
             id,
             after,
@@ -529,8 +499,38 @@ impl<S: MetaStore> Replica<S> {
             weight,
             dated,
         };
-        self.core.state.staged.appended.push((position, item));
+        self.state.staged.appended.push((position, item));
         Ok(effect)
+    }
+}
+
+impl<S: MetaStore> State<S> {
+    /// A record that the parent has not confirmed, as the log keeps it.
+    pub(crate) fn logged(&self, record: RecordId) -> Result<Option<Record>, StorageError> {
+        let Some(position) = self.log.position_of(record) else { return Ok(None) };
+        let bytes = self.store.get(&log_key(position))?;
+        bytes.map(|bytes| Ok(unpack::<LogEntry>(&bytes)?.record)).transpose()
+    }
+
+    /// The stored entry at a position.
+    pub(crate) fn log_entry(&mut self, position: LogPosition) -> Result<LogEntry, StorageError> {
+        let entry = self.log_entry_left(position)?;
+        entry.ok_or_else(|| StorageError::Corrupt(format!("log entry {position} is gone")))
+    }
+
+    /// The same, unless this very input has taken it out of the log.
+    pub(crate) fn log_entry_left(&mut self, position: LogPosition) -> Result<Option<LogEntry>, StorageError> {
+        let bytes = self.tx().get_raw(&log_key(position))?;
+        bytes.map(|bytes| unpack(&bytes)).transpose()
+    }
+
+    /// Those of some positions that this very input has not taken out of the log: memory hears of that with the batch.
+    pub(crate) fn left_in_log(&self, mut positions: Vec<LogPosition>) -> Vec<LogPosition> {
+        if !self.staged.forgotten.is_empty() {
+            let taken_out: BTreeSet<LogPosition> = self.staged.forgotten.iter().copied().collect();
+            positions.retain(|position| !taken_out.contains(position));
+        }
+        positions
     }
 
     /// Applies a record on top of the view, keeps shadow rows of what it touches, and writes its log entry.
@@ -540,7 +540,7 @@ impl<S: MetaStore> Replica<S> {
         record: Record,
         (held, seal): (bool, Option<Seal>),
     ) -> Result<Applied, StorageError> {
-        let mut tx = self.core.state.tx();
+        let mut tx = self.tx();
         let (_, before) = wayfs_tree::applied_chain(&tx, record.id.origin())?;
         let is_directory = |file: FileId| -> Result<bool, StorageError> {
             Ok(wayfs_tree::inode(&tx, file)?.is_some_and(|inode| inode.is_directory()))

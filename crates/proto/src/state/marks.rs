@@ -2,8 +2,10 @@
 
 use crate::api::Role;
 use crate::contents::{AWAITED, HOLDERS_MAX, Missing};
+use crate::replica::Core;
 use crate::replica::Replica;
 use crate::report::VersionState;
+use crate::state::State;
 use crate::state::tables::{
     after_prefix, milestone_key, origin_key, pack, parse_origin_key, parse_root_key, record_key, root_prefix, table,
     unpack,
@@ -39,21 +41,9 @@ pub(crate) struct Milestone {
 }
 
 impl<S: MetaStore> Replica<S> {
-    /// What is known of an origin's records.
-    pub(crate) fn marks(&mut self, origin: OriginId) -> Result<Marks, StorageError> {
-        let bytes = self.core.state.tx().get_raw(&origin_key(table::MARK, origin))?;
-        bytes.map_or_else(|| Ok(Marks::default()), |bytes| unpack(&bytes))
-    }
-
-    /// As [`Replica::marks`], of the committed state.
-    pub(crate) fn marks_committed(&self, origin: OriginId) -> Result<Marks, StorageError> {
-        let bytes = self.core.state.store.get(&origin_key(table::MARK, origin))?;
-        bytes.map_or_else(|| Ok(Marks::default()), |bytes| unpack(&bytes))
-    }
-
     /// Moves an origin's marks forward, never back, and notes when. (`taken_back` tells when what is stable goes back.)
     pub(crate) fn advance_marks(&mut self, mark: Mark) -> Result<Marks, StorageError> {
-        let mut marks = self.marks(mark.origin)?;
+        let mut marks = self.core.state.marks(mark.origin)?;
         let before = marks;
         let by = self.uplink.stamp().map(|stamp| stamp.origin);
         let levels = [(0, mark.safe), (1, mark.visible), (2, mark.stable)];
@@ -82,31 +72,6 @@ impl<S: MetaStore> Replica<S> {
         Ok(marks)
     }
 
-    /// Origins of which a mark is known.
-    pub(crate) fn marked(&self) -> Result<Vec<OriginId>, StorageError> {
-        let mut origins = Vec::new();
-        self.each(&[table::MARK], &[table::MARK + 1], |key, _| {
-            origins.push(parse_origin_key(key)?);
-            Ok(())
-        })?;
-        Ok(origins)
-    }
-
-    /// Moves the mark of what is stable of an origin back; answers where it was, if it was further.
-    pub(crate) fn lower_stable(&mut self, origin: OriginId, through: u64) -> Result<Option<u64>, StorageError> {
-        let mut marks = self.marks(origin)?;
-        let before = marks.stable;
-        if through >= before {
-            return Ok(None);
-        }
-        // Steps only go forward, so those of before go, too.
-        (marks.stable, marks.steps[STABLE]) = (through, 0);
-        self.core.state.overlay.put_raw(origin_key(table::MARK, origin), pack(&marks));
-        self.core.state.staged.marks_moved |= origin == self.core.config.origin;
-        self.core.state.staged.marks.insert(origin);
-        Ok(Some(before))
-    }
-
     /// The marks of an origin as this replica vouches for them to a child.
     pub(crate) fn mark_for_child(&mut self, origin: OriginId) -> Result<Mark, StorageError> {
         let (applied, chain) = wayfs_tree::applied_chain(&self.core.state.tx(), origin)?;
@@ -120,8 +85,8 @@ impl<S: MetaStore> Replica<S> {
                 (applied, applied.min(missing))
             }
             Role::Station | Role::Client => {
-                let confirmed = self.confirmed_applied(origin)?;
-                (confirmed.min(applied), self.marks(origin)?.stable.min(applied))
+                let confirmed = self.core.state.confirmed_applied(origin)?;
+                (confirmed.min(applied), self.core.state.marks(origin)?.stable.min(applied))
             }
         };
         Ok(Mark { origin, applied, safe, visible, stable, check: chain.check() })
@@ -141,7 +106,7 @@ impl<S: MetaStore> Replica<S> {
     /// What is stable is safe, too: record and contents are durable at the home. A wait for *safe* alone asks for the
     /// station's word, which comes after the caches of its other clients were told.
     pub(crate) fn own_through(&self, level: Level) -> u64 {
-        let Ok(marks) = self.marks_committed(self.core.config.origin) else { return 0 };
+        let Ok(marks) = self.core.state.marks_committed(self.core.config.origin) else { return 0 };
         let through = |fact| self.own_fact_through(&marks, fact);
         let (safe, stable) = (through(Level::Safe), through(Level::Stable));
         let reached = match level {
@@ -159,7 +124,7 @@ impl<S: MetaStore> Replica<S> {
         match (self.core.config.role, fact) {
             (Role::Home, _) | (_, Level::Modified) | (Role::Station, Level::Safe) => u64::MAX,
             (Role::Station, Level::Visible) => {
-                self.confirmed_applied_committed(self.core.config.origin).unwrap_or_default()
+                self.core.state.confirmed_applied_committed(self.core.config.origin).unwrap_or_default()
             }
             (Role::Client, Level::Safe) => self.up_to_rows(&[table::OWED], marks.safe),
             (Role::Client, Level::Visible) => marks.visible,
@@ -173,17 +138,88 @@ impl<S: MetaStore> Replica<S> {
     /// # Errors
     /// [`StorageError`] if the tables cannot be read.
     pub fn level(&self, file: FileId) -> Result<Option<VersionState>, StorageError> {
-        let Some(inode) = self.inode_meant(file)? else { return Ok(None) };
+        let Some(inode) = self.core.state.inode_meant(file)? else { return Ok(None) };
         let version = inode.version;
         let facts = self.record_facts(version, content_named(&inode))?;
         let is_own = self.is_our_own(version);
         let safe_at = match self.core.config.role {
             Role::Client if is_own && facts.safe.holds() => {
-                self.milestone_row(version.origin(), 0, version.sequence())?.and_then(|step| step.by)
+                self.core.state.milestone_row(version.origin(), 0, version.sequence())?.and_then(|step| step.by)
             }
             Role::Home | Role::Station | Role::Client => None,
         };
         Ok(Some(VersionState { version, facts, safe_at }))
+    }
+
+    /// What this replica knows of one record. `content`: what it names, [`Content::EMPTY`] if it names none; `None`: that
+    /// is not known.
+    pub(crate) fn record_facts(&self, record: RecordId, content: Option<&Content>) -> Result<Facts, StorageError> {
+        if record.origin() == OriginId::GENESIS {
+            return Ok(Facts::GENESIS);
+        }
+        let mut facts = match self.core.config.role {
+            Role::Home => self.core.state.facts_at_home(record, content)?,
+            Role::Station => self.core.state.facts_at_station(record, content)?,
+            Role::Client if self.is_our_own(record) => self.facts_of_own(record)?,
+            // Nothing is shown to a client that is not durable at a server.
+            Role::Client => {
+                let safe = if is_in_record(content) { Fact::Holds(None) } else { Fact::Unknown };
+                Facts { safe, ..Facts::default() }.or(self.uplink.facts().lasting(record))
+            }
+        };
+        if let Some(at) = self.stable_alone(record) {
+            facts.stable = Fact::Holds(Some(at));
+        }
+        if is_in_record(content) && facts.visible.holds() {
+            facts.stable = facts.stable.or(facts.visible);
+        }
+        let facts = self.as_fate_says(record, facts)?;
+        if self.core.config.role == Role::Client { self.as_rows_say(record, facts) } else { Ok(facts) }
+    }
+
+    /// What the parent told of our own records.
+    fn facts_of_own(&self, record: RecordId) -> Result<Facts, StorageError> {
+        let (origin, sequence) = (record.origin(), record.sequence());
+        let marks = self.core.state.marks_committed(origin)?;
+        let fact = |of: u8, through: u64| {
+            Ok::<_, StorageError>(if sequence <= through {
+                Fact::Holds(self.core.state.milestone(origin, of, sequence)?)
+            } else {
+                Fact::No
+            })
+        };
+        // What was sent ahead of our own disk is called safe when that has it, too.
+        let safe = marks.safe.min(self.own_durable());
+        let stable = match fact(2, marks.stable)? {
+            // Of a number that this machine gave up no mark is told any more.
+            Fact::No if origin != self.core.config.origin => Fact::Unknown,
+            told => told,
+        };
+        Ok(Facts { safe: fact(0, safe)?, visible: fact(1, marks.visible)?, stable })
+    }
+}
+
+impl<S: MetaStore> State<S> {
+    /// What is known of an origin's records.
+    pub(crate) fn marks(&mut self, origin: OriginId) -> Result<Marks, StorageError> {
+        let bytes = self.tx().get_raw(&origin_key(table::MARK, origin))?;
+        bytes.map_or_else(|| Ok(Marks::default()), |bytes| unpack(&bytes))
+    }
+
+    /// As [`Replica::marks`], of the committed state.
+    pub(crate) fn marks_committed(&self, origin: OriginId) -> Result<Marks, StorageError> {
+        let bytes = self.store.get(&origin_key(table::MARK, origin))?;
+        bytes.map_or_else(|| Ok(Marks::default()), |bytes| unpack(&bytes))
+    }
+
+    /// Origins of which a mark is known.
+    pub(crate) fn marked(&self) -> Result<Vec<OriginId>, StorageError> {
+        let mut origins = Vec::new();
+        self.each(&[table::MARK], &[table::MARK + 1], |key, _| {
+            origins.push(parse_origin_key(key)?);
+            Ok(())
+        })?;
+        Ok(origins)
     }
 
     /// The inode of a file, be it asked for by the id of one that was merged into it: such a marker names no content.
@@ -205,32 +241,6 @@ impl<S: MetaStore> Replica<S> {
         Ok(file)
     }
 
-    /// What this replica knows of one record. `content`: what it names, [`Content::EMPTY`] if it names none; `None`: that
-    /// is not known.
-    pub(crate) fn record_facts(&self, record: RecordId, content: Option<&Content>) -> Result<Facts, StorageError> {
-        if record.origin() == OriginId::GENESIS {
-            return Ok(Facts::GENESIS);
-        }
-        let mut facts = match self.core.config.role {
-            Role::Home => self.facts_at_home(record, content)?,
-            Role::Station => self.facts_at_station(record, content)?,
-            Role::Client if self.is_our_own(record) => self.facts_of_own(record)?,
-            // Nothing is shown to a client that is not durable at a server.
-            Role::Client => {
-                let safe = if is_in_record(content) { Fact::Holds(None) } else { Fact::Unknown };
-                Facts { safe, ..Facts::default() }.or(self.uplink.facts().lasting(record))
-            }
-        };
-        if let Some(at) = self.stable_alone(record) {
-            facts.stable = Fact::Holds(Some(at));
-        }
-        if is_in_record(content) && facts.visible.holds() {
-            facts.stable = facts.stable.or(facts.visible);
-        }
-        let facts = self.as_fate_says(record, facts)?;
-        if self.core.config.role == Role::Client { self.as_rows_say(record, facts) } else { Ok(facts) }
-    }
-
     fn facts_at_home(&self, record: RecordId, content: Option<&Content>) -> Result<Facts, StorageError> {
         if record.sequence() > self.confirmed_applied_committed(record.origin())? {
             return Ok(Facts { safe: Fact::Unknown, visible: Fact::No, stable: Fact::No });
@@ -240,7 +250,7 @@ impl<S: MetaStore> Replica<S> {
             let stable = Fact::Holds(self.milestone(record.origin(), 2, record.sequence())?);
             return Ok(Facts { safe: Fact::Unknown, visible, stable });
         };
-        let is_awaited = self.core.state.store.get(&record_key(AWAITED, record))?.is_some();
+        let is_awaited = self.store.get(&record_key(AWAITED, record))?.is_some();
         let safe = match missing.safe {
             Some(since) => Fact::Holds(Some(since)),
             None if is_awaited => Fact::No,
@@ -253,12 +263,11 @@ impl<S: MetaStore> Replica<S> {
     fn facts_at_station(&self, record: RecordId, content: Option<&Content>) -> Result<Facts, StorageError> {
         let (origin, sequence) = (record.origin(), record.sequence());
         let is_visible = sequence <= self.confirmed_applied_committed(origin)?;
-        let is_owed = self.core.state.store.get(&record_key(table::OWED, record))?.is_some();
+        let is_owed = self.store.get(&record_key(table::OWED, record))?.is_some();
         let missing = self.missing_row(record, content)?;
-        let is_awaited = self.core.state.store.get(&record_key(AWAITED, record))?.is_some();
-        let is_logged = self.core.state.log.position_of(record).is_some();
-        let is_durable =
-            self.core.state.log.ticket_of(record).is_none_or(|ticket| ticket <= self.core.state.durable.stored);
+        let is_awaited = self.store.get(&record_key(AWAITED, record))?.is_some();
+        let is_logged = self.log.position_of(record).is_some();
+        let is_durable = self.log.ticket_of(record).is_none_or(|ticket| ticket <= self.durable.stored);
         let safe = match (missing, is_awaited) {
             (_, true) => Fact::No,
             // Another server vouched for it: its client lets it go.
@@ -280,36 +289,15 @@ impl<S: MetaStore> Replica<S> {
         Ok(Facts { safe, visible, stable })
     }
 
-    /// What the parent told of our own records.
-    fn facts_of_own(&self, record: RecordId) -> Result<Facts, StorageError> {
-        let (origin, sequence) = (record.origin(), record.sequence());
-        let marks = self.marks_committed(origin)?;
-        let fact = |of: u8, through: u64| {
-            Ok::<_, StorageError>(if sequence <= through {
-                Fact::Holds(self.milestone(origin, of, sequence)?)
-            } else {
-                Fact::No
-            })
-        };
-        // What was sent ahead of our own disk is called safe when that has it, too.
-        let safe = marks.safe.min(self.own_durable());
-        let stable = match fact(2, marks.stable)? {
-            // Of a number that this machine gave up no mark is told any more.
-            Fact::No if origin != self.core.config.origin => Fact::Unknown,
-            told => told,
-        };
-        Ok(Facts { safe: fact(0, safe)?, visible: fact(1, marks.visible)?, stable })
-    }
-
     /// The row that says that contents are not here, be it under the name of another record whose contents are equal.
     fn missing_row(&self, record: RecordId, content: Option<&Content>) -> Result<Option<Missing>, StorageError> {
-        if let Some(bytes) = self.core.state.store.get(&record_key(table::MISSING, record))? {
+        if let Some(bytes) = self.store.get(&record_key(table::MISSING, record))? {
             return Ok(Some(unpack(&bytes)?));
         }
         let Some(root) = content.and_then(Content::root) else { return Ok(None) };
         let prefix = root_prefix(&root);
-        for (key, _) in self.core.state.store.scan(&prefix, &after_prefix(&prefix), HOLDERS_MAX)? {
-            if let Some(bytes) = self.core.state.store.get(&record_key(table::MISSING, parse_root_key(&key)?))? {
+        for (key, _) in self.store.scan(&prefix, &after_prefix(&prefix), HOLDERS_MAX)? {
+            if let Some(bytes) = self.store.get(&record_key(table::MISSING, parse_root_key(&key)?))? {
                 let missing: Missing = unpack(&bytes)?;
                 if missing.version == record {
                     return Ok(Some(missing));
@@ -332,7 +320,7 @@ impl<S: MetaStore> Replica<S> {
         let mut first = None;
         while from < until {
             let middle = from.midpoint(until);
-            let bytes = self.core.state.store.get(&milestone_key(origin, level, middle % MILESTONES))?;
+            let bytes = self.store.get(&milestone_key(origin, level, middle % MILESTONES))?;
             let Some(bytes) = bytes else { return Ok(None) };
             let step: Milestone = unpack(&bytes)?;
             if step.through >= sequence {
@@ -343,6 +331,23 @@ impl<S: MetaStore> Replica<S> {
             }
         }
         Ok(first)
+    }
+}
+
+impl<S: MetaStore> Core<S> {
+    /// Moves the mark of what is stable of an origin back; answers where it was, if it was further.
+    pub(crate) fn lower_stable(&mut self, origin: OriginId, through: u64) -> Result<Option<u64>, StorageError> {
+        let mut marks = self.state.marks(origin)?;
+        let before = marks.stable;
+        if through >= before {
+            return Ok(None);
+        }
+        // Steps only go forward, so those of before go, too.
+        (marks.stable, marks.steps[STABLE]) = (through, 0);
+        self.state.overlay.put_raw(origin_key(table::MARK, origin), pack(&marks));
+        self.state.staged.marks_moved |= origin == self.config.origin;
+        self.state.staged.marks.insert(origin);
+        Ok(Some(before))
     }
 }
 
@@ -375,9 +380,9 @@ mod tests {
         }
         let replica = &world.hosts[client].replica;
         let origin = replica.core.config.origin;
-        let steps = replica.marks_committed(origin).unwrap().steps;
+        let steps = replica.core.state.marks_committed(origin).unwrap().steps;
         assert!(steps.iter().all(|steps| *steps > MILESTONES), "the rings went round: {steps:?}");
-        let last = replica.marks_committed(origin).unwrap().safe;
+        let last = replica.core.state.marks_committed(origin).unwrap().safe;
         for level in 0..3 {
             for sequence in (0..last + 2).step_by(7) {
                 let mut rows: Vec<u64> = Vec::new();
@@ -387,9 +392,9 @@ mod tests {
                     rows.push(note(value)?);
                     Ok(())
                 };
-                replica.each(&from, &until, |_, value| take(value)).unwrap();
+                replica.core.state.each(&from, &until, |_, value| take(value)).unwrap();
                 let first = rows.into_iter().filter(|through| *through >= sequence).min();
-                let found = replica.milestone_row(origin, level, sequence).unwrap().map(|step| step.through);
+                let found = replica.core.state.milestone_row(origin, level, sequence).unwrap().map(|step| step.through);
                 assert_eq!(found, first, "level {level}, sequence {sequence}");
             }
         }

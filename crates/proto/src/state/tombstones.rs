@@ -46,7 +46,7 @@ impl<S: MetaStore> Replica<S> {
             self.core.state.overlay.delete_raw(key);
             self.core.state.counters.purged = number;
             self.core.state.tombstones_from = self.core.state.tombstones_from.max(number.next());
-            if self.row_of(&parsed)?.is_some() {
+            if self.core.state.row_of(&parsed)?.is_some() {
                 // A marker: only the home decides that no late record can name it any more.
                 if self.core.config.role == Role::Home {
                     self.core.state.put_image(parsed, None)?;

@@ -70,7 +70,7 @@ impl<S: MetaStore> Replica<S> {
             Record { id, time: self.core.wall, user: UserId(0), op: Op::Skip { after, life: self.core.config.life } };
         self.core.state.set_sequence(sequence);
         self.note_gap((after, sequence));
-        self.take_record(record, true)?;
+        self.core.take_record(record, true)?;
         Ok(())
     }
 
@@ -88,7 +88,7 @@ impl<S: MetaStore> Replica<S> {
         let (mut records, mut len, mut sent) = (Vec::new(), 0, None);
         let mut written = BTreeMap::new();
         for position in self.next_ahead() {
-            let entry = self.log_entry(position)?;
+            let entry = self.core.state.log_entry(position)?;
             written.insert(entry.record.id, entry.written());
             let travels_apart = content_of(&entry.record).is_some_and(|(_, content)| content.root().is_some());
             if travels_apart {

@@ -46,7 +46,7 @@ impl<S: MetaStore> Replica<S> {
         };
         let stamp = upstream.stamp;
         self.check_own_mark(peer, &images)?;
-        self.check_believable(peer, &images)?;
+        self.core.check_believable(peer, &images)?;
         self.core.state.set_resume(stamp.map(|stamp| Resume { stamp, cursor: through }));
         self.stage_to_parent(Up::Received { serial });
         let unheard = self.unheard_in(&images, &asked.seen)?;
@@ -170,7 +170,7 @@ impl<S: MetaStore> Replica<S> {
                 Some(last) => crate::state::tables::entries_from(table, directory, Some(last)),
                 None => crate::state::tables::entries_until(table, directory),
             };
-            self.each(&from, &until, |key, _| {
+            self.core.state.each(&from, &until, |key, _| {
                 let key = crate::state::tables::parse_image_key(key)?;
                 if !named.contains(&key) {
                     vanished.insert(key);
@@ -180,7 +180,7 @@ impl<S: MetaStore> Replica<S> {
         }
         for key in vanished {
             // What was made here has nothing under it.
-            if self.shadow(&key)?.is_none_or(|shadow| shadow.image.is_some()) {
+            if self.core.state.shadow(&key)?.is_none_or(|shadow| shadow.image.is_some()) {
                 images.push(KeyImage { key, image: None });
             }
         }

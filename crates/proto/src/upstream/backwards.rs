@@ -60,7 +60,7 @@ impl<S: MetaStore> Replica<S> {
         let mut lost = BTreeMap::new();
         let mut until = LOST_AFTER.to_vec();
         until.push(u8::MAX);
-        self.each(LOST_AFTER, &until, |key, value| {
+        self.core.state.each(LOST_AFTER, &until, |key, value| {
             lost.insert(parse_origin_key(&key[1..])?, unpack(value)?);
             Ok(())
         })?;
@@ -95,19 +95,19 @@ impl<S: MetaStore> Replica<S> {
         if self.uplink.past.forgot_at == CommitNumber::ZERO {
             return Ok(false);
         }
-        let known = self.row_of(key)?;
+        let known = self.core.state.row_of(key)?;
         Ok(known.is_some_and(|known| known.number < self.uplink.past.forgot_at))
     }
 
     /// An entry, if a parent's answer has to know of it.
     pub(crate) fn seen_entry(&self, parent: FileId, name: &Name) -> Result<Option<Entry>, StorageError> {
         let key = Key::Entry(parent, name.clone());
-        if self.is_forgotten(&key)? { Ok(None) } else { self.entry(parent, name) }
+        if self.is_forgotten(&key)? { Ok(None) } else { self.core.state.entry(parent, name) }
     }
 
     /// A file, if a parent's answer has to know of what it is.
     pub(crate) fn seen_inode(&self, file: FileId) -> Result<Option<Arc<Inode>>, StorageError> {
-        if self.is_forgotten(&Key::Inode(file))? { Ok(None) } else { self.inode(file) }
+        if self.is_forgotten(&Key::Inode(file))? { Ok(None) } else { self.core.state.inode(file) }
     }
 
     /// From now on another parent vouches.
@@ -246,7 +246,7 @@ impl<S: MetaStore> Replica<S> {
         let place = Place { parent, name: name.clone() };
         let is_there = wayfs_tree::has_name(&self.core.state.tx(), file, &inode, &place)?;
         let key = Key::Entry(parent, name.clone());
-        if is_there || self.core.state.tx().numbered(&key)?.is_some() || self.shadow(&key)?.is_some() {
+        if is_there || self.core.state.tx().numbered(&key)?.is_some() || self.core.state.shadow(&key)?.is_some() {
             return Ok(false);
         }
         let mut is_elsewhere = inode.is_removed();
@@ -278,7 +278,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// What a former parent said last of a key, or what we guessed since.
     fn unvouched_image(&mut self, key: &Key) -> Result<Option<Image>, StorageError> {
-        let known = match self.shadow(key)? {
+        let known = match self.core.state.shadow(key)? {
             Some(shadow) => Some((shadow.number, shadow.image)),
             None => self.core.state.tx().numbered(key)?.map(|known| (known.number, Some(known.image))),
         };
@@ -313,7 +313,7 @@ impl<S: MetaStore> Replica<S> {
             return Ok(Some(*base));
         }
         let Some(position) = self.core.state.log().place_of(record) else { return Ok(None) };
-        Ok(self.log_entry_left(position)?.and_then(|entry| base_in(&entry.record.op)))
+        Ok(self.core.state.log_entry_left(position)?.and_then(|entry| base_in(&entry.record.op)))
     }
 
     /// A record of ours leaves the log. Until the move is forgotten the parent may say for the first time what became of it.
@@ -322,7 +322,7 @@ impl<S: MetaStore> Replica<S> {
             self.uplink.past.built_upon.clear();
             return Ok(());
         }
-        let Some(entry) = self.log_entry_left(position)? else { return Ok(()) };
+        let Some(entry) = self.core.state.log_entry_left(position)? else { return Ok(()) };
         if let Some(base) = base_in(&entry.record.op) {
             self.uplink.past.built_upon.insert(entry.record.id, base);
         }

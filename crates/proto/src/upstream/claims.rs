@@ -95,7 +95,7 @@ impl<S: MetaStore> Replica<S> {
     /// # Errors
     /// [`StorageError`] if that cannot be read: then nobody may decide as if it were not so.
     pub fn is_the_homes(&self, file: FileId) -> Result<bool, StorageError> {
-        let Some(inode) = self.inode_meant(file)? else { return Ok(false) };
+        let Some(inode) = self.core.state.inode_meant(file)? else { return Ok(false) };
         if inode.is_exclusive() {
             return Ok(true);
         }
@@ -104,7 +104,7 @@ impl<S: MetaStore> Replica<S> {
                 return Ok(true);
             }
         }
-        Ok(!self.unlisted_exclusive(file, &inode)?.is_empty())
+        Ok(!self.core.state.unlisted_exclusive(file, &inode)?.is_empty())
     }
 
     pub(crate) fn is_exclusive(&self, directory: FileId) -> Result<bool, StorageError> {
@@ -115,7 +115,7 @@ impl<S: MetaStore> Replica<S> {
         if into.is_none() {
             return Ok(is_exclusive);
         }
-        Ok(self.inode_meant(directory)?.is_some_and(|inode| inode.is_exclusive()))
+        Ok(self.core.state.inode_meant(directory)?.is_some_and(|inode| inode.is_exclusive()))
     }
 
     /// The exclusive directories that a change is about.
@@ -217,7 +217,7 @@ impl<S: MetaStore> Replica<S> {
         if made.record.origin() != own || (waiting.offline && self.core.now >= waiting.deadline) {
             return Ok(Attempt::Done(Err(FsError::TimedOut)));
         }
-        if self.marks_committed(own)?.visible < made.record.sequence() {
+        if self.core.state.marks_committed(own)?.visible < made.record.sequence() {
             if self.own_durable() < made.record.sequence() {
                 self.core.state.want_sync();
             }
@@ -237,7 +237,7 @@ impl<S: MetaStore> Replica<S> {
             return Ok(Attempt::Park(On::Ask(ask)));
         }
         let is_met = self.image_of(&Key::Conflict(made.record))?
-            || self.inode(FileId::made_by(made.record))?.is_some_and(|inode| inode.merged_into.is_some());
+            || self.core.state.inode(FileId::made_by(made.record))?.is_some_and(|inode| inode.merged_into.is_some());
         Ok(Attempt::Done(if is_met { Err(FsError::Exists) } else { Ok(made.answer) }))
     }
 

@@ -92,7 +92,7 @@ impl<S: MetaStore> Replica<S> {
 
     fn facts_known(&self, asked: &[AskedVersion]) -> Result<Vec<Facts>, StorageError> {
         let one = |asked: &AskedVersion| {
-            let inode = self.inode_meant(asked.file)?.filter(|inode| inode.version == asked.version);
+            let inode = self.core.state.inode_meant(asked.file)?.filter(|inode| inode.version == asked.version);
             self.record_facts(asked.version, inode.as_ref().and_then(|inode| content_named(inode)))
         };
         asked.iter().map(one).collect()

@@ -146,7 +146,7 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         self.check_own_mark(peer, &cut)?;
-        self.check_believable(peer, &cut)?;
+        self.core.check_believable(peer, &cut)?;
         if is_first && self.core.config.role == Role::Client {
             self.add_settled_conflicts(&mut cut)?;
         }
@@ -175,7 +175,7 @@ impl<S: MetaStore> Replica<S> {
         let named: BTreeSet<Key> = cut.iter().map(|pair| pair.key.clone()).collect();
         let mut settled = Vec::new();
         let (from, until) = crate::state::tables::kind_range(table::VIEW, crate::state::tables::KeyKind::Conflict);
-        self.each(&from, &until, |key, _| {
+        self.core.state.each(&from, &until, |key, _| {
             let key = crate::state::tables::parse_image_key(key)?;
             if !named.contains(&key) {
                 settled.push(key);
@@ -183,7 +183,7 @@ impl<S: MetaStore> Replica<S> {
             Ok(())
         })?;
         for key in settled {
-            if self.shadow(&key)?.is_none() {
+            if self.core.state.shadow(&key)?.is_none() {
                 cut.push(KeyImage { key, image: None });
             }
         }
@@ -194,7 +194,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn check_own_mark(&mut self, peer: PeerId, cut: &[KeyImage]) -> Result<(), StepError> {
         for pair in cut {
             let (Key::Origin(origin), Some(Image::Origin(image))) = (&pair.key, &pair.image) else { continue };
-            if !self.core.state.rescues() && image.applied < self.confirmed_applied(*origin)? {
+            if !self.core.state.rescues() && image.applied < self.core.state.confirmed_applied(*origin)? {
                 return Err(StepError::Peer(
                     peer,
                     format!("went back behind record {} of origin {origin}", image.applied),
@@ -234,7 +234,7 @@ impl<S: MetaStore> Replica<S> {
         let Some(upstream) = self.uplink.session.as_mut() else { return Ok(()) };
         let (mut free, mut kept) = (Vec::new(), Vec::new());
         for pair in std::mem::take(&mut upstream.partial) {
-            let bound = matches!(pair.key, Key::Origin(_)) || self.shadow(&pair.key)?.is_some();
+            let bound = matches!(pair.key, Key::Origin(_)) || self.core.state.shadow(&pair.key)?.is_some();
             if bound { kept.push(pair) } else { free.push(pair) }
         }
         self.take_told(free)?;
@@ -295,7 +295,7 @@ impl<S: MetaStore> Replica<S> {
         }
         self.trim_log()?;
         let migrating = self.uplink.session.as_ref().is_some_and(|up| up.state == UplinkState::Migrating);
-        if migrating && self.parent_has(own) >= self.confirmed_applied(own)? {
+        if migrating && self.parent_has(own) >= self.core.state.confirmed_applied(own)? {
             self.start_stream()?;
         }
         Ok(())

@@ -115,11 +115,11 @@ impl<S: MetaStore> Replica<S> {
     /// How the parent is asked about a file: by its name where others may change it alone, since that is by directories.
     fn question_about(&self, file: FileId) -> Result<Question, StorageError> {
         if self.is_close_to_open()
-            && let Some(inode) = self.inode(file)?.filter(|inode| !inode.is_directory())
+            && let Some(inode) = self.core.state.inode(file)?.filter(|inode| !inode.is_directory())
         {
             let doubted = inode.places.iter().find(|place| self.is_doubted(place.parent));
             if let Some(place) = doubted.or(inode.places.first())
-                && self.entry(place.parent, &place.name)?.is_some_and(|entry| entry.file == file)
+                && self.core.state.entry(place.parent, &place.name)?.is_some_and(|entry| entry.file == file)
             {
                 return Ok(Question::Lookup { parent: place.parent, name: place.name.clone() });
             }
@@ -130,11 +130,11 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn all_cached(&mut self, needs: &[Need]) -> Result<bool, StorageError> {
         for need in needs {
             let known = match need {
-                Need::Inode(file) => self.inode(*file)?.is_some(),
+                Need::Inode(file) => self.core.state.inode(*file)?.is_some(),
                 Need::Name(parent, name) => match self.cached_entry(*parent, name)? {
                     None => false,
-                    Some(None) => self.inode(*parent)?.is_some(),
-                    Some(Some(file)) => self.inode(file)?.is_some(),
+                    Some(None) => self.core.state.inode(*parent)?.is_some(),
+                    Some(Some(file)) => self.core.state.inode(file)?.is_some(),
                 },
                 Need::Emptiness(directory) => {
                     self.watches.is_complete(*directory)
@@ -187,7 +187,7 @@ impl<S: MetaStore> Replica<S> {
             Question::Attributes { file } => vec![*file],
             Question::List { directory, after, limit } => {
                 let limit = if has_moved { *limit as usize } else { LISTED_MAX };
-                let listed = self.list(*directory, after.as_ref(), limit)?;
+                let listed = self.core.state.list(*directory, after.as_ref(), limit)?;
                 for (name, _) in &listed {
                     self.note_seen(self.seen_entry(*directory, name)?.map(|entry| entry.version), &mut seen);
                 }
@@ -219,8 +219,8 @@ impl<S: MetaStore> Replica<S> {
     /// What a change must know.
     pub(crate) fn needs_of(&self, change: &Change) -> Result<Vec<Need>, StorageError> {
         let directory_under = |parent: FileId, name: &Name| -> Result<Option<FileId>, StorageError> {
-            let Some(entry) = self.entry(parent, name)? else { return Ok(None) };
-            Ok(self.inode(entry.file)?.filter(|inode| inode.is_directory()).map(|_| entry.file))
+            let Some(entry) = self.core.state.entry(parent, name)? else { return Ok(None) };
+            Ok(self.core.state.inode(entry.file)?.filter(|inode| inode.is_directory()).map(|_| entry.file))
         };
         Ok(match change {
             Change::Create { parent, name, .. }

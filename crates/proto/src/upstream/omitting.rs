@@ -44,7 +44,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn sent_contents(&self, version: RecordId) -> Result<Option<Bytes>, StepError> {
-        let record = self.logged(version)?;
+        let record = self.core.state.logged(version)?;
         let parted = || self.uplink.session.as_ref().and_then(|upstream| upstream.parted.get(&version).cloned());
         Ok(record.as_ref().and_then(inline_of).or_else(parted))
     }

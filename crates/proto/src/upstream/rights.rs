@@ -181,7 +181,7 @@ impl<S: MetaStore> Replica<S> {
         if !self.is_close_to_open() {
             return true;
         }
-        let inode = self.inode(file).ok().flatten();
+        let inode = self.core.state.inode(file).ok().flatten();
         inode.iter().flat_map(|inode| seen_at(file, inode)).all(|directory| self.has_alone(directory))
     }
 
@@ -362,8 +362,8 @@ impl<S: MetaStore> Replica<S> {
             }
             Change::Rename { from_parent, from_name, to_parent, to_name, .. } => {
                 self.add_victim((*to_parent, to_name), &mut files)?;
-                if let Some(entry) = self.entry(*from_parent, from_name)?
-                    && self.inode(entry.file)?.is_some_and(|inode| !inode.is_directory())
+                if let Some(entry) = self.core.state.entry(*from_parent, from_name)?
+                    && self.core.state.inode(entry.file)?.is_some_and(|inode| !inode.is_directory())
                 {
                     self.add_seen(entry.file, &mut files)?;
                 }
@@ -390,8 +390,8 @@ impl<S: MetaStore> Replica<S> {
 
     /// Of a name that goes: where else its file is seen; a directory must not be filled meanwhile.
     fn add_victim(&self, (parent, name): (FileId, &Name), files: &mut BTreeSet<FileId>) -> Result<(), StorageError> {
-        let Some(entry) = self.entry(parent, name)? else { return Ok(()) };
-        match self.inode(entry.file)? {
+        let Some(entry) = self.core.state.entry(parent, name)? else { return Ok(()) };
+        match self.core.state.inode(entry.file)? {
             Some(inode) if inode.is_directory() => {
                 files.insert(entry.file);
             }
@@ -403,10 +403,10 @@ impl<S: MetaStore> Replica<S> {
 
     /// Where others see a file.
     fn add_seen(&self, file: FileId, files: &mut BTreeSet<FileId>) -> Result<Option<Arc<Inode>>, StorageError> {
-        let inode = self.inode(file)?;
+        let inode = self.core.state.inode(file)?;
         if let Some(inode) = &inode {
             files.extend(seen_at(file, inode));
-            files.extend(self.unlisted_exclusive(file, inode)?);
+            files.extend(self.core.state.unlisted_exclusive(file, inode)?);
         }
         Ok(inode)
     }

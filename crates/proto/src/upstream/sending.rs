@@ -78,7 +78,7 @@ impl<S: MetaStore> Replica<S> {
                 if passed == Passed::Over {
                     continue;
                 }
-                let entry = self.log_entry(position)?;
+                let entry = self.core.state.log_entry(position)?;
                 written.insert(entry.record.id, entry.written());
                 let may_end = self.may_end_behind(entry.record.id.origin(), entry.seal.is_some());
                 let record = SentRecord { held: self.is_held(&entry.record, entry.held)?, record: entry.record };

@@ -49,7 +49,7 @@ impl<S: MetaStore> Replica<S> {
         if let Some(upstream) = self.uplink.session.as_mut() {
             upstream.lost_before = went_back.then_some(change);
         }
-        let confirmed = self.confirmed_applied(own)?;
+        let confirmed = self.core.state.confirmed_applied(own)?;
         // Another server may not have heard yet of what the last one confirmed.
         let caught_up = self.histories.take_caught_up(&stamp);
         if self.core.config.role == Role::Client && is_same && (went_back || resume) && theirs < confirmed {
@@ -70,7 +70,7 @@ impl<S: MetaStore> Replica<S> {
             }
         }
         if self.core.config.role == Role::Station {
-            let is_behind = theirs < self.confirmed_applied(own)?;
+            let is_behind = theirs < self.core.state.confirmed_applied(own)?;
             self.core.state.add_rescue(is_behind);
             if is_behind {
                 // What we wrote next would follow what it does not have.
@@ -83,7 +83,7 @@ impl<S: MetaStore> Replica<S> {
             self.begin_anew(stamp);
         }
         self.retell()?;
-        let ready = self.core.config.role != Role::Client || theirs >= self.confirmed_applied(own)?;
+        let ready = self.core.config.role != Role::Client || theirs >= self.core.state.confirmed_applied(own)?;
         if ready {
             self.start_stream()?;
         } else {
