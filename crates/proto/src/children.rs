@@ -35,19 +35,17 @@ use crate::children::leases::Parting;
 use crate::children::returning::Returning;
 use crate::children::rights::ChildRights;
 use crate::histories::comparing::Told;
-use crate::replica::{PeerRole, Replica, StepError};
+use crate::replica::{Core, PeerRole, Replica, StepError};
 use crate::state::tables::{origin_key, pack, parse_origin_key, table, unpack};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use wayfs_types::CommitNumber;
 use wayfs_types::{
-    FileId, Image, Key, Life, MetaStore, OriginId, Quota, RecordId, Seal, StorageError, Ticket, Time, WallTime,
+    CommitNumber, FileId, Image, Key, Life, MetaStore, OriginId, Quota, RecordId, Seal, StorageError, Ticket, Time,
+    WallTime,
 };
-use wayfs_wire::DelegationId;
-use wayfs_wire::FrameSerial;
-use wayfs_wire::{AskId, Down, LockVerdict, Mark, Message, Question, ServerRoom};
+use wayfs_wire::{AskId, DelegationId, Down, FrameSerial, LockVerdict, Mark, Message, Question, ServerRoom};
 
 /// Most watches of one child.
 const WATCHES_MAX: usize = 262_144;
@@ -443,10 +441,6 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
-    pub(crate) fn write_child_row(&mut self, origin: OriginId, is_station: bool, cursor: CommitNumber) {
-        self.core.state.put_row(origin_key(table::CHILD, origin), pack(&ChildRow { is_station, cursor }));
-    }
-
     pub(crate) fn handle_peer_up(&mut self, peer: PeerId, neighbour: Neighbour) -> Result<(), StepError> {
         if self.peers.contains_key(&peer) {
             return Err(StepError::Peer(peer, "the session number is in use".to_owned()));
@@ -481,7 +475,7 @@ impl<S: MetaStore> Replica<S> {
         self.contents.ask_again(origin);
         self.locks_child_returns(origin);
         let cursor = self.children.station_cursors.get(&origin).copied().unwrap_or_default();
-        self.write_child_row(origin, is_station, cursor);
+        Children::write_child_row(&mut self.core, origin, is_station, cursor);
         Ok(())
     }
 
@@ -565,19 +559,33 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    /// What the home said of an origin.
-    pub(crate) fn origin_image(&mut self, origin: OriginId) -> Result<Option<Arc<wayfs_types::Origin>>, StorageError> {
-        Ok(match wayfs_tree::View::image(&self.core.state.tx(), &Key::Origin(origin))? {
-            Some(Image::Origin(origin)) => Some(origin),
-            _ => None,
-        })
-    }
-
     pub(crate) fn add_subject(&mut self, child: OriginId, subject: OriginId) {
         if let Some(row) = self.children.by_origin.get_mut(&child) {
             row.marks.entry(subject).or_insert(None);
             self.children.subjects.entry(subject).or_default().insert(child);
             self.core.state.stage_marks(subject);
         }
+    }
+}
+
+impl Children {
+    pub(crate) fn write_child_row<S: MetaStore>(
+        core: &mut Core<S>,
+        origin: OriginId,
+        is_station: bool,
+        cursor: CommitNumber,
+    ) {
+        core.state.put_row(origin_key(table::CHILD, origin), pack(&ChildRow { is_station, cursor }));
+    }
+
+    /// What the home said of an origin.
+    pub(crate) fn origin_image<S: MetaStore>(
+        core: &mut Core<S>,
+        origin: OriginId,
+    ) -> Result<Option<Arc<wayfs_types::Origin>>, StorageError> {
+        Ok(match wayfs_tree::View::image(&core.state.tx(), &Key::Origin(origin))? {
+            Some(Image::Origin(origin)) => Some(origin),
+            _ => None,
+        })
     }
 }

@@ -51,7 +51,7 @@ use crate::contents::floors::Floors;
 use crate::contents::previous::PREVIOUS;
 use crate::contents::superseded::Superseded;
 use crate::contents::vanished::VANISHED;
-use crate::replica::{Replica, StepError};
+use crate::replica::{Core, Replica, StepError};
 use crate::state::tables::{after_prefix, pack, parse_root_key, record_key, root_key, root_prefix, table, unpack};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -348,8 +348,8 @@ impl<S: MetaStore> Replica<S> {
             return Ok(None);
         };
         let is_home = self.core.config.role == Role::Home;
-        self.note_overwritten(record)?;
-        let is_needed = effect.stored.is_some() || is_home && self.is_last_whole(record, effect)?;
+        Contents::note_overwritten(&mut self.core, record)?;
+        let is_needed = effect.stored.is_some() || is_home && Contents::is_last_whole(&mut self.core, record, effect)?;
         match source {
             Source::Own => {
                 if !is_home {
@@ -408,20 +408,6 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    /// A version that is overwritten within one batch never stood in the view, so nobody would see it leave.
-    fn note_overwritten(&mut self, record: &Record) -> Result<(), StorageError> {
-        let Op::Store { file, base, .. } = record.op else { return Ok(()) };
-        if self.core.config.role != Role::Home
-            || wayfs_tree::inode(&self.core.state.tx(), file)?.is_none_or(|i| i.version != record.id)
-        {
-            return Ok(());
-        }
-        if let Some(missing) = self.missing(base)?.filter(|missing| missing.version == base && missing.file == file) {
-            self.core.state.stage_superseded(Superseded::new(base, &missing.content, Some(record.id)));
-        }
-        Ok(())
-    }
-
     pub(crate) fn owe(&mut self, record: RecordId, file: FileId, content: Content) -> Result<(), StorageError> {
         let key = record_key(table::OWED, record);
         if self.core.state.tx().get_raw(&key)?.is_none() {
@@ -464,10 +450,6 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
-    pub(crate) fn missing(&mut self, record: RecordId) -> Result<Option<Missing>, StorageError> {
-        self.core.state.tx().get_raw(&record_key(table::MISSING, record))?.map(|bytes| unpack(&bytes)).transpose()
-    }
-
     /// The contents of a version came, or nobody needs them from below.
     pub(crate) fn settle_missing(&mut self, record: RecordId, missing: &Missing) {
         self.core.state.delete_row(record_key(table::MISSING, record));
@@ -492,42 +474,25 @@ impl<S: MetaStore> Replica<S> {
         self.core.state.stage_marks(record.origin());
     }
 
-    /// Records that name contents of this top, and wait for them or were declared lost.
-    pub(crate) fn records_with(&mut self, top: Top) -> Result<Vec<RecordId>, StorageError> {
-        let prefix = root_prefix(&top.root);
-        let until = after_prefix(&prefix);
-        let pairs = self.core.state.tx().scan_raw(&prefix, &until, usize::MAX / 2)?;
-        let mut records = Vec::with_capacity(pairs.len());
-        for (key, _) in pairs {
-            let record = parse_root_key(&key)?;
-            let missing = self.missing(record)?.map(|missing| missing.content);
-            let content = if missing.is_some() { missing } else { self.lost(record)?.map(|lost| lost.content) };
-            if content.is_none_or(|content| content.top() == Some(top)) {
-                records.push(record);
-            }
-        }
-        Ok(records)
-    }
-
     /// [`crate::Input::ContentsHere`].
     pub(crate) fn handle_contents_here(&mut self, tops: &[Top]) -> Result<(), StepError> {
         tops.iter().try_for_each(|top| self.handle_content_here(*top))
     }
 
     fn handle_content_here(&mut self, top: Top) -> Result<(), StepError> {
-        let named = self.records_with(top)?;
+        let named = Contents::records_with(&mut self.core, top)?;
         if named.is_empty() {
             self.contents.announced.add(top, self.core.now);
         }
         for record in named {
-            let Some(missing) = self.missing(record)? else {
+            let Some(missing) = Contents::missing(&mut self.core, record)? else {
                 self.take_back(record)?;
                 continue;
             };
             self.settle_missing(record, &missing);
             if self.core.config.role == Role::Home {
                 self.take_back(record)?;
-                self.renew_previous(missing.file, missing.version, &missing.content)?;
+                Contents::renew_previous(&mut self.core, missing.file, missing.version, &missing.content)?;
                 self.let_go_older(record)?;
                 self.tell_who_waits(record, &missing);
             } else {
@@ -572,8 +537,8 @@ impl<S: MetaStore> Replica<S> {
                     // Its writer is to push it to us, or to say that it need not, before we call anything safe.
                     continue;
                 }
-                if let Some(missing) = self.missing(*record)? {
-                    self.note_decided(*record, &missing)?;
+                if let Some(missing) = Contents::missing(&mut self.core, *record)? {
+                    Contents::note_decided(&mut self.core, *record, &missing)?;
                     self.settle_missing(*record, &missing);
                 }
                 self.tell_stable(record.origin(), *record);
@@ -597,11 +562,11 @@ impl<S: MetaStore> Replica<S> {
         let through = self.core.state.marks(origin)?.stable.min(told);
         while let Some(first) = self.first_awaited(origin)?.filter(|first| *first <= through) {
             let Ok(record) = RecordId::new(origin, first) else { return Ok(()) };
-            if self.is_declared(record)? {
+            if Contents::is_declared(&mut self.core, record)? {
                 // Its writer has it after all, and the home has not.
                 return Ok(());
             }
-            match self.missing(record)? {
+            match Contents::missing(&mut self.core, record)? {
                 Some(missing) => self.settle_missing(record, &missing),
                 None => self.core.state.delete_row(record_key(AWAITED, record)),
             }
@@ -619,5 +584,45 @@ impl<S: MetaStore> Replica<S> {
     /// When one version became stable, if that was told by itself.
     pub(crate) fn stable_alone(&self, version: RecordId) -> Option<WallTime> {
         self.contents.stable.get(&version).copied()
+    }
+}
+
+impl Contents {
+    /// A version that is overwritten within one batch never stood in the view, so nobody would see it leave.
+    fn note_overwritten<S: MetaStore>(core: &mut Core<S>, record: &Record) -> Result<(), StorageError> {
+        let Op::Store { file, base, .. } = record.op else { return Ok(()) };
+        if core.config.role != Role::Home
+            || wayfs_tree::inode(&core.state.tx(), file)?.is_none_or(|i| i.version != record.id)
+        {
+            return Ok(());
+        }
+        if let Some(missing) =
+            Contents::missing(core, base)?.filter(|missing| missing.version == base && missing.file == file)
+        {
+            core.state.stage_superseded(Superseded::new(base, &missing.content, Some(record.id)));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn missing<S: MetaStore>(core: &mut Core<S>, record: RecordId) -> Result<Option<Missing>, StorageError> {
+        core.state.tx().get_raw(&record_key(table::MISSING, record))?.map(|bytes| unpack(&bytes)).transpose()
+    }
+
+    /// Records that name contents of this top, and wait for them or were declared lost.
+    pub(crate) fn records_with<S: MetaStore>(core: &mut Core<S>, top: Top) -> Result<Vec<RecordId>, StorageError> {
+        let prefix = root_prefix(&top.root);
+        let until = after_prefix(&prefix);
+        let pairs = core.state.tx().scan_raw(&prefix, &until, usize::MAX / 2)?;
+        let mut records = Vec::with_capacity(pairs.len());
+        for (key, _) in pairs {
+            let record = parse_root_key(&key)?;
+            let missing = Contents::missing(core, record)?.map(|missing| missing.content);
+            let content =
+                if missing.is_some() { missing } else { Contents::lost(core, record)?.map(|lost| lost.content) };
+            if content.is_none_or(|content| content.top() == Some(top)) {
+                records.push(record);
+            }
+        }
+        Ok(records)
     }
 }

@@ -8,8 +8,7 @@ use crate::replica::Replica;
 use crate::report::{ContentInUse, ContentMissing, ContentWaiting, ContentsPage, OpenConflict, Progress, QueueItem};
 use crate::state::State;
 use crate::state::log::LogEntry;
-use crate::state::position::LogPosition;
-use crate::state::position::log_key;
+use crate::state::position::{LogPosition, log_key};
 use crate::state::tables::{
     KeyKind, entries_from, entries_until, image_key, kind_range, parse_image_key, parse_record_key, record_key, table,
     unpack, unpack_view,

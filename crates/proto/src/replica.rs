@@ -195,7 +195,7 @@ impl<S: MetaStore> Replica<S> {
         self.check_timers()?;
         self.settle_lost()?;
         self.purge()?;
-        self.limit_conflicts()?;
+        Members::limit_conflicts(&mut self.core)?;
         self.tend_left_locks();
         self.look_at_rest()?;
         self.commit()?;

@@ -32,8 +32,7 @@ use crate::state::staged::Staged;
 use crate::state::totals::Totals;
 use crate::state::view_cache::ViewCache;
 use crate::{Config, Role};
-use wayfs_types::CommitNumber;
-use wayfs_types::MetaStore;
+use wayfs_types::{CommitNumber, MetaStore};
 
 /// The store, and what this input did to it so far. No other part sees into it.
 #[derive(Debug)]

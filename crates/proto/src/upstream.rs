@@ -30,11 +30,11 @@ pub(crate) mod sending;
 pub(crate) mod welcomed;
 
 use crate::api::{Output, PeerId, Role};
+use crate::histories::Histories;
 use crate::replica::{PeerRole, Replica, StepError};
 use crate::requests::seen::Asked;
 use crate::requests::watches::Watches;
-use crate::state::position::LogPosition;
-use crate::state::position::log_key;
+use crate::state::position::{LogPosition, log_key};
 use crate::upstream::backwards::Past;
 use crate::upstream::claims::Claims;
 use crate::upstream::fact_asks::{FactAsk, FactsTold};
@@ -43,8 +43,7 @@ use crate::upstream::rights::OwnRights;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
-use wayfs_types::CommitNumber;
-use wayfs_types::{FileId, Key, MetaStore, OriginId, RecordId, StorageError, Time};
+use wayfs_types::{CommitNumber, FileId, Key, MetaStore, OriginId, RecordId, StorageError, Time};
 use wayfs_wire::{AskId, KeyImage, Mark, Message, Question, Stamp, Up};
 
 /// Batches that nobody waits for are synced after so long.
@@ -358,7 +357,9 @@ impl<S: MetaStore> Replica<S> {
         self.contents.begin_session(safe);
         let origins = match self.core.config.role {
             // What the home has of its former origins tells what a home that was put back lost of them.
-            Role::Client => self.former_origins(FORMER_NAMED_MAX)?.into_iter().chain([own]).collect(),
+            Role::Client => {
+                Histories::former_origins(&mut self.core, FORMER_NAMED_MAX)?.into_iter().chain([own]).collect()
+            }
             Role::Home | Role::Station => self.core.state.log().origins().chain([own]).collect(),
         };
         let life = self.core.config.life;

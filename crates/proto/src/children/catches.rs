@@ -5,8 +5,7 @@ use crate::api::Role;
 use crate::children::ChildState;
 use crate::replica::Replica;
 use std::collections::VecDeque;
-use wayfs_types::CommitNumber;
-use wayfs_types::{MetaStore, OriginId};
+use wayfs_types::{CommitNumber, MetaStore, OriginId};
 use wayfs_wire::{AskId, Down};
 
 /// Most questions of one child that wait: of a station, as many as a few hundred clients have that open files to write in

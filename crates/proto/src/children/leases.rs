@@ -98,7 +98,7 @@ impl<S: MetaStore> Replica<S> {
         let Some(child) = self.children.remove(origin) else { return };
         if child.is_station {
             self.children.station_cursors.insert(origin, child.cursor);
-            self.write_child_row(origin, true, child.cursor);
+            Children::write_child_row(&mut self.core, origin, true, child.cursor);
         } else {
             self.core.state.delete_row(origin_key(table::CHILD, origin));
         }

@@ -2,11 +2,12 @@
 
 use super::{ASKS_MAX, ChildState, ParkedAsk, WATCHES_MAX};
 use crate::api::{PeerId, Role};
+use crate::children::Children;
+use crate::contents::Contents;
 use crate::replica::{PeerRole, Replica, StepError};
 use std::collections::BTreeSet;
 use wayfs_types::{FileId, Life, MetaStore, OriginId, StorageError};
-use wayfs_wire::FrameSerial;
-use wayfs_wire::{Down, Message, Up};
+use wayfs_wire::{Down, FrameSerial, Message, Up};
 
 impl<S: MetaStore> Replica<S> {
     pub(crate) fn handle_message(&mut self, peer: PeerId, bytes: &[u8]) -> Result<(), StepError> {
@@ -157,11 +158,11 @@ impl<S: MetaStore> Replica<S> {
         through: u64,
     ) -> Result<(), StepError> {
         let is_station = self.children.by_origin.get(&origin).is_some_and(|child| child.is_station);
-        if !is_station && !self.speaks_for(origin, of)? {
+        if !is_station && !Contents::speaks_for(&mut self.core, origin, of)? {
             return Err(StepError::Peer(peer, "wants for a foreign origin".to_owned()));
         }
         // Whoever asks is told how far they come, be it that their records came by another way, or that it was told before.
-        if self.origin_image(of)?.is_some() {
+        if Children::origin_image(&mut self.core, of)?.is_some() {
             self.add_subject(origin, of);
             if let Some(row) = self.children.by_origin.get_mut(&origin) {
                 row.marks.insert(of, None);

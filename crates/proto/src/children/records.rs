@@ -1,7 +1,9 @@
 //! Records that children send: who may send which, and what taking one sets off.
 
 use crate::api::PeerId;
-use crate::contents::Source;
+use crate::children::Children;
+use crate::contents::{Contents, Source};
+use crate::histories::Histories;
 use crate::replica::{Replica, StepError};
 use wayfs_types::{Admitted, MetaStore, Op, OriginId, Seal};
 use wayfs_wire::{SentRecord, Span};
@@ -31,7 +33,7 @@ impl<S: MetaStore> Replica<S> {
             let seal = seals.get(&id).copied();
             self.take_child_record(peer, child, is_station, SentRecord { record, held }, (span, seal))?;
             if let Some(span) = span {
-                self.end_span(id, span.chain)?;
+                Histories::end_span(&mut self.core, id, span.chain)?;
             }
         }
         Ok(())
@@ -46,7 +48,7 @@ impl<S: MetaStore> Replica<S> {
         (span, seal): (Option<&Span>, Option<Seal>),
     ) -> Result<(), StepError> {
         let origin = record.id.origin();
-        let Some(image) = self.origin_image(origin)? else {
+        let Some(image) = Children::origin_image(&mut self.core, origin)? else {
             return Err(StepError::Peer(
                 peer,
                 format!("sent record {} of an origin that is not known here", record.id),
@@ -81,11 +83,11 @@ impl<S: MetaStore> Replica<S> {
         if matches!(record.op, Op::Lost { .. }) {
             return Err(StepError::Peer(peer, format!("sent record {}, which only a home may write", record.id)));
         }
-        let previous = self.previous_of(&record)?;
+        let previous = Contents::previous_of(&mut self.core, &record)?;
         let effect = self.core.take_sealed(record.clone(), held, seal)?;
         let source = Source::Child { origin: child, is_station, held };
         let content = self.note_content(&record, &effect, source)?;
-        self.keep_previous(&record, &effect, previous)?;
+        Contents::keep_previous(&mut self.core, &record, &effect, previous)?;
         let file = effect.file.or_else(|| crate::inspect::file_of(&record.op, record.id));
         if let Some(file) = file {
             if crate::contents::content_of(&record).is_some() {

@@ -14,8 +14,7 @@
 use crate::replica::Replica;
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_types::{FileId, MetaStore, OriginId, Time};
-use wayfs_wire::RecallId;
-use wayfs_wire::{Down, Then};
+use wayfs_wire::{Down, RecallId, Then};
 
 /// Who is expected to say more of a session that is over, or to have said all. A client stands here while it is away for less than a
 /// lease, or has started and not answered: there are as many as members, and so many directories as they had rights to.

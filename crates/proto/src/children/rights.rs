@@ -5,13 +5,12 @@
 //! the same directories, and a look waits for the claims before it. Nobody waits for a child that does not take rights,
 //! and for no child longer than a lease.
 
-use crate::children::ChildState;
 use crate::children::interest::directories_of;
-use crate::replica::Replica;
+use crate::children::{ChildState, Children};
+use crate::replica::{Core, Replica};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wayfs_types::{FileId, MetaStore, OriginId, StorageError, Time};
-use wayfs_wire::RecallId;
-use wayfs_wire::{AskId, Down, Question, Then, Up};
+use wayfs_wire::{AskId, Down, Question, RecallId, Then, Up};
 
 /// Claims of all children that wait. One more is granted at once: a child that claims so much has no use of the order.
 const CLAIMS_MAX: usize = 16_384;
@@ -249,11 +248,11 @@ impl<S: MetaStore> Replica<S> {
         }
         let part = self.children.by_origin.get(&origin).and_then(|child| child.part);
         if let Some(part) = part
-            && self.is_hidden(part, question)?
+            && Children::is_hidden(&self.core, part, question)?
         {
             return Ok(true);
         }
-        let files = self.looked_at(question)?;
+        let files = Children::looked_at(&self.core, question)?;
         Ok(self.may_look_at(origin, &files))
     }
 
@@ -306,16 +305,18 @@ impl<S: MetaStore> Replica<S> {
         if !self.children.by_origin.get(&origin).is_some_and(|child| child.takes_rights) {
             return Ok(vec![file]);
         }
-        Ok(self.looked_at(question)?.into_iter().collect())
+        Ok(Children::looked_at(&self.core, question)?.into_iter().collect())
     }
+}
 
+impl Children {
     /// The directories in which that stands what a question is about.
-    fn looked_at(&self, question: &Question) -> Result<BTreeSet<FileId>, StorageError> {
+    fn looked_at<S: MetaStore>(core: &Core<S>, question: &Question) -> Result<BTreeSet<FileId>, StorageError> {
         Ok(match question {
             Question::Lookup { parent, .. } => BTreeSet::from([*parent]),
             Question::List { directory, .. } => BTreeSet::from([*directory]),
             Question::Attributes { file } => {
-                let inode = self.core.state.inode(*file)?;
+                let inode = core.state.inode(*file)?;
                 let plain = inode.iter().filter(|inode| !inode.is_directory());
                 plain.flat_map(|inode| directories_of(inode)).chain([*file]).collect()
             }

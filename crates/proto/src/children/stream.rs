@@ -3,8 +3,8 @@
 use crate::api::Role;
 use crate::children::interest::is_interesting;
 use crate::children::told::{ImageFrame, Row, Told};
-use crate::children::{Child, ChildState, ParkedAsk};
-use crate::replica::Replica;
+use crate::children::{Child, ChildState, Children, ParkedAsk};
+use crate::replica::{Core, Replica};
 use crate::state::names::{crowded_in, stored_names};
 use crate::state::tables::{self, entries_from, entries_until, parse_image_key, table};
 use std::collections::BTreeSet;
@@ -160,7 +160,7 @@ impl<S: MetaStore> Replica<S> {
         pair: KeyImage,
     ) -> Result<(), StorageError> {
         let part = self.children.by_origin.get(&origin).and_then(|child| child.part);
-        let pair = self.shown(part, pair)?;
+        let pair = Children::shown(&self.core, part, pair)?;
         if let Some(child) = self.children.by_origin.get_mut(&origin) {
             frame.add(number, pair, &mut child.echo_filter);
         }
@@ -175,15 +175,6 @@ impl<S: MetaStore> Replica<S> {
         }
         frame.add_row(row, &mut child.echo_filter);
         Ok(())
-    }
-
-    fn image_now(&self, key: &Key) -> Result<Option<Image>, StorageError> {
-        self.core.state.image(key)
-    }
-
-    fn is_full(&self, frame: &ImageFrame) -> bool {
-        frame.images.len() >= self.core.config.images_per_message
-            || frame.len >= self.core.config.message_len_max.min(FRAME_LEN)
     }
 
     /// Goes through the changes after the child's cursor, as far as window and budget allow.
@@ -205,13 +196,13 @@ impl<S: MetaStore> Replica<S> {
             let (mut at, mut reached) = (from, false);
             if !extra_left {
                 let limit = self.core.config.images_per_message.min(budget);
-                let rows = self.stretch(told, from, limit)?;
+                let rows = Children::stretch(&self.core, told, from, limit)?;
                 reached = rows.len() < limit;
                 budget = budget.saturating_sub(rows.len().max(1));
                 for (number, key) in rows.iter() {
                     at = *number;
                     self.add_scanned(origin, (at, key), told, &mut frame)?;
-                    if self.is_full(&frame) {
+                    if Children::is_full(&self.core, &frame) {
                         reached = false;
                         break;
                     }
@@ -242,10 +233,10 @@ impl<S: MetaStore> Replica<S> {
 
     /// Puts keys of the first cut into a frame. Answers whether some are left.
     fn take_extra(&mut self, origin: OriginId, frame: &mut ImageFrame) -> Result<bool, StorageError> {
-        while !self.is_full(frame) {
+        while !Children::is_full(&self.core, frame) {
             let Some(child) = self.children.by_origin.get_mut(&origin) else { return Ok(false) };
             let Some(key) = child.extra.pop_first() else { return Ok(false) };
-            let image = self.image_now(&key)?;
+            let image = Children::image_now(&self.core, &key)?;
             self.add_to(frame, origin, CommitNumber::ZERO, KeyImage { key, image })?;
         }
         Ok(true)
@@ -258,29 +249,15 @@ impl<S: MetaStore> Replica<S> {
         told: &mut Told,
         frame: &mut ImageFrame,
     ) -> Result<(), StorageError> {
-        let row = self.row(told, number, key)?;
+        let row = Children::row(&self.core, told, number, key)?;
         let Some(child) = self.children.by_origin.get(&origin) else { return Ok(()) };
         if child.is_station
             || is_interesting(origin, child, key, row.pair.image.as_ref())
-            || self.sees_unlisted(child, &row.pair)?
+            || Children::sees_unlisted(&self.core, child, &row.pair)?
         {
             self.add_row(frame, origin, &row)?;
         }
         Ok(())
-    }
-
-    /// Whether a client looks at a directory in which a file has a name that it does not list: it is to know what that stands
-    /// for when it goes offline.
-    fn sees_unlisted(&self, child: &Child, pair: &KeyImage) -> Result<bool, StorageError> {
-        let Some(file) = crowded_in(std::slice::from_ref(pair)).pop_first() else { return Ok(false) };
-        let mut cursor = NameCursor::START;
-        while let Some(place) = stored_names(self.core.state.store(), file, &cursor, 1)?.pop() {
-            if child.watches.contains(&place.parent) {
-                return Ok(true);
-            }
-            cursor = NameCursor::behind(place.parent);
-        }
-        Ok(false)
     }
 
     /// The client has caught up: what its own records changed meanwhile ends the cut.
@@ -314,11 +291,11 @@ impl<S: MetaStore> Replica<S> {
             if !sent.insert(key.clone()) {
                 continue;
             }
-            if self.is_full(&frame) {
+            if Children::is_full(&self.core, &frame) {
                 let full = std::mem::take(&mut frame);
                 self.send_images(origin, full, current, true);
             }
-            let row = self.row(told, number, &key)?;
+            let row = Children::row(&self.core, told, number, &key)?;
             self.add_row(&mut frame, origin, &row)?;
         }
         self.send_images(origin, frame, current, false);
@@ -334,7 +311,7 @@ impl<S: MetaStore> Replica<S> {
                 return Ok(());
             }
             let Some(parked) = child.asks.pop_front() else { return Ok(()) };
-            let has_seen = self.has_seen(&parked)?;
+            let has_seen = Children::has_seen(&mut self.core, &parked)?;
             if !has_seen && now >= parked.since + BEHIND_MAX {
                 self.answer_behind(origin, parked)?;
             } else if let Some(parked) = self.try_answer(origin, parked)? {
@@ -358,21 +335,10 @@ impl<S: MetaStore> Replica<S> {
 
     /// Answers a question, or gives it back: it is to wait.
     fn try_answer(&mut self, origin: OriginId, parked: ParkedAsk) -> Result<Option<ParkedAsk>, StorageError> {
-        if self.has_seen(&parked)? && self.may_look(origin, &parked.question)? {
+        if Children::has_seen(&mut self.core, &parked)? && self.may_look(origin, &parked.question)? {
             return self.answer(origin, parked);
         }
         Ok(Some(parked))
-    }
-
-    fn has_seen(&mut self, parked: &ParkedAsk) -> Result<bool, StorageError> {
-        for record in &parked.seen {
-            if record.sequence() > wayfs_tree::applied(&self.core.state.tx(), record.origin())?
-                && record.origin() != OriginId::GENESIS
-            {
-                return Ok(false);
-            }
-        }
-        Ok(true)
     }
 
     fn send_answer(&mut self, origin: OriginId, ask: wayfs_wire::AskId, verdict: Verdict, images: Vec<KeyImage>) {
@@ -398,25 +364,28 @@ impl<S: MetaStore> Replica<S> {
         let mut images = Vec::new();
         let verdict = match question {
             Question::Lookup { parent, name } => {
-                self.add_image(Key::Inode(*parent), &mut images)?;
-                self.add_entry(*parent, name, &mut images)?
+                Children::add_image(&self.core, Key::Inode(*parent), &mut images)?;
+                Children::add_entry(&self.core, *parent, name, &mut images)?
             }
-            Question::Attributes { file } => self.add_file(*file, &mut images)?,
+            Question::Attributes { file } => Children::add_file(&self.core, *file, &mut images)?,
             Question::List { directory, after, limit } => {
                 let (directory, limit) = (*directory, *limit);
-                self.add_image(Key::Inode(directory), &mut images)?;
-                let way = part.map(|part| self.listing_in_part(part, directory, after.as_ref())).transpose()?.flatten();
+                Children::add_image(&self.core, Key::Inode(directory), &mut images)?;
+                let way = part
+                    .map(|part| Children::listing_in_part(&self.core, part, directory, after.as_ref()))
+                    .transpose()?
+                    .flatten();
                 match way {
                     Some(way) => {
                         images.extend(way);
                         Verdict::End
                     }
-                    None => self.add_list(directory, after.as_ref(), limit, &mut images)?,
+                    None => Children::add_list(&self.core, directory, after.as_ref(), limit, &mut images)?,
                 }
             }
         };
         match part {
-            Some(part) => self.shown_answer(part, about.as_ref(), (verdict, images)),
+            Some(part) => Children::shown_answer(&self.core, part, about.as_ref(), (verdict, images)),
             None => Ok((verdict, images)),
         }
     }
@@ -476,26 +445,80 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
-    fn add_image(&self, key: Key, images: &mut Vec<KeyImage>) -> Result<Option<Image>, StorageError> {
-        let image = self.image_now(&key)?;
+    /// Looks again at questions that waited for us to catch up.
+    pub(crate) fn wake_waiting(&mut self) {
+        let waiting = std::mem::take(&mut self.children.waiting);
+        self.children.busy.extend(waiting);
+    }
+}
+
+impl Children {
+    fn image_now<S: MetaStore>(core: &Core<S>, key: &Key) -> Result<Option<Image>, StorageError> {
+        core.state.image(key)
+    }
+
+    fn is_full<S: MetaStore>(core: &Core<S>, frame: &ImageFrame) -> bool {
+        frame.images.len() >= core.config.images_per_message || frame.len >= core.config.message_len_max.min(FRAME_LEN)
+    }
+
+    /// Whether a client looks at a directory in which a file has a name that it does not list: it is to know what that stands
+    /// for when it goes offline.
+    fn sees_unlisted<S: MetaStore>(core: &Core<S>, child: &Child, pair: &KeyImage) -> Result<bool, StorageError> {
+        let Some(file) = crowded_in(std::slice::from_ref(pair)).pop_first() else { return Ok(false) };
+        let mut cursor = NameCursor::START;
+        while let Some(place) = stored_names(core.state.store(), file, &cursor, 1)?.pop() {
+            if child.watches.contains(&place.parent) {
+                return Ok(true);
+            }
+            cursor = NameCursor::behind(place.parent);
+        }
+        Ok(false)
+    }
+
+    fn has_seen<S: MetaStore>(core: &mut Core<S>, parked: &ParkedAsk) -> Result<bool, StorageError> {
+        for record in &parked.seen {
+            if record.sequence() > wayfs_tree::applied(&core.state.tx(), record.origin())?
+                && record.origin() != OriginId::GENESIS
+            {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn add_image<S: MetaStore>(
+        core: &Core<S>,
+        key: Key,
+        images: &mut Vec<KeyImage>,
+    ) -> Result<Option<Image>, StorageError> {
+        let image = Children::image_now(core, &key)?;
         images.push(KeyImage { key, image: image.clone() });
         Ok(image)
     }
 
-    fn add_entry(&self, parent: FileId, name: &Name, images: &mut Vec<KeyImage>) -> Result<Verdict, StorageError> {
-        match self.add_image(Key::Entry(parent, name.clone()), images)? {
-            Some(Image::Entry(entry)) => self.add_file(entry.file, images),
+    fn add_entry<S: MetaStore>(
+        core: &Core<S>,
+        parent: FileId,
+        name: &Name,
+        images: &mut Vec<KeyImage>,
+    ) -> Result<Verdict, StorageError> {
+        match Children::add_image(core, Key::Entry(parent, name.clone()), images)? {
+            Some(Image::Entry(entry)) => Children::add_file(core, entry.file, images),
             _ => Ok(Verdict::NotFound),
         }
     }
 
     /// A file and, if it was merged into another, that one.
-    fn add_file(&self, file: FileId, images: &mut Vec<KeyImage>) -> Result<Verdict, StorageError> {
+    fn add_file<S: MetaStore>(
+        core: &Core<S>,
+        file: FileId,
+        images: &mut Vec<KeyImage>,
+    ) -> Result<Verdict, StorageError> {
         let mut at = Some(file);
         let mut found = Verdict::NotFound;
         for _ in 0..8 {
             let Some(file) = at else { break };
-            let image = self.add_image(Key::Inode(file), images)?;
+            let image = Children::add_image(core, Key::Inode(file), images)?;
             at = match image {
                 Some(Image::Inode(inode)) => {
                     found = Verdict::Found;
@@ -507,19 +530,19 @@ impl<S: MetaStore> Replica<S> {
         Ok(found)
     }
 
-    fn add_list(
-        &self,
+    fn add_list<S: MetaStore>(
+        core: &Core<S>,
         directory: FileId,
         after: Option<&Name>,
         limit: u32,
         images: &mut Vec<KeyImage>,
     ) -> Result<Verdict, StorageError> {
-        let limit = (limit as usize).min(self.core.config.images_per_message.max(1));
+        let limit = (limit as usize).min(core.config.images_per_message.max(1));
         let from = entries_from(table::VIEW, directory, after);
-        let rows = self.core.state.store().scan(&from, &entries_until(table::VIEW, directory), limit + 1)?;
+        let rows = core.state.store().scan(&from, &entries_until(table::VIEW, directory), limit + 1)?;
         let mut len = 0;
         for (taken, (key, value)) in rows.iter().enumerate() {
-            if taken == limit || (taken > 0 && len > self.core.config.message_len_max.min(FRAME_LEN)) {
+            if taken == limit || (taken > 0 && len > core.config.message_len_max.min(FRAME_LEN)) {
                 return Ok(Verdict::More);
             }
             let key = parse_image_key(key)?;
@@ -531,17 +554,11 @@ impl<S: MetaStore> Replica<S> {
             images.push(KeyImage { key, image: Some(image) });
             if let Some(file) = file {
                 let before = images.len();
-                self.add_image(Key::Inode(file), images)?;
+                Children::add_image(core, Key::Inode(file), images)?;
                 len += images[before - 1..].iter().map(wayfs_wire::image_len).sum::<usize>();
             }
         }
         Ok(Verdict::End)
-    }
-
-    /// Looks again at questions that waited for us to catch up.
-    pub(crate) fn wake_waiting(&mut self) {
-        let waiting = std::mem::take(&mut self.children.waiting);
-        self.children.busy.extend(waiting);
     }
 }
 

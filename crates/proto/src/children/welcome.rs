@@ -1,12 +1,13 @@
 //! The beginning of a child's session: what it is told of us, and from where it goes on.
 
 use crate::api::PeerId;
-use crate::children::{ChildState, REFRESH_MAX};
+use crate::children::{ChildState, Children, REFRESH_MAX};
+use crate::contents::Contents;
+use crate::histories::Histories;
 use crate::histories::lives::Cursor;
 use crate::replica::{Replica, StepError};
 use std::collections::BTreeSet;
-use wayfs_types::CommitNumber;
-use wayfs_types::{Admitted, FileId, Key, MetaStore, OriginId};
+use wayfs_types::{Admitted, CommitNumber, FileId, Key, MetaStore, OriginId};
 use wayfs_wire::{Applied, Down, Resume};
 
 impl<S: MetaStore> Replica<S> {
@@ -18,7 +19,7 @@ impl<S: MetaStore> Replica<S> {
         origins: &[OriginId],
     ) -> Result<(), StepError> {
         let is_station = self.children.by_origin.get(&origin).is_some_and(|child| child.is_station);
-        match self.origin_image(origin)?.map(|image| image.admitted) {
+        match Children::origin_image(&mut self.core, origin)?.map(|image| image.admitted) {
             Some(Admitted::Revoked) => return Err(StepError::Peer(peer, "its access was revoked".to_owned())),
             Some(Admitted::Client | Admitted::Reader) if is_station => {
                 return Err(StepError::Peer(peer, "was admitted as a client only".to_owned()));
@@ -27,13 +28,13 @@ impl<S: MetaStore> Replica<S> {
             None => return Err(StepError::Peer(peer, "its origin is not known here (yet)".to_owned())),
         }
         for of in origins {
-            if !is_station && !self.may_speak_for(origin, *of)? {
+            if !is_station && !Contents::may_speak_for(&mut self.core, origin, *of)? {
                 return Err(StepError::Peer(peer, "carries records of foreign origins".to_owned()));
             }
         }
-        let part = if is_station { None } else { self.part_of(origin)? };
+        let part = if is_station { None } else { Children::part_of(&self.core, origin)? };
         self.write_life()?;
-        let stamp = self.own_stamp();
+        let stamp = Histories::own_stamp(&mut self.core);
         let current = self.core.state.change();
         let place = resume.as_ref().map(|resume| self.place_cursor(resume, is_station));
         let knows_more = matches!(place, Some(Cursor::Lost | Cursor::Former));
@@ -59,7 +60,7 @@ impl<S: MetaStore> Replica<S> {
                 self.add_subject(origin, of);
             }
         }
-        let image = if is_station { None } else { self.origin_image(origin)? };
+        let image = if is_station { None } else { Children::origin_image(&mut self.core, origin)? };
         let ends = image.map(|image| image.lives.ends().collect()).unwrap_or_default();
         if let Some(child) = self.children.by_origin.get_mut(&origin) {
             child.state = ChildState::Ready;

@@ -4,9 +4,10 @@
 //! new one; what had been written over goes nowhere.
 
 use crate::api::Role;
-use crate::contents::Owed;
 use crate::contents::lent::Lent;
 use crate::contents::vanished::{VANISHED, Vanished};
+use crate::contents::{Contents, Owed};
+use crate::histories::Histories;
 use crate::histories::written_over::Confirmed;
 use crate::replica::Replica;
 use crate::state::tables::{origin_range, parse_record_key, record_key, table, unpack};
@@ -38,7 +39,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn take_over_forgotten(&mut self) -> Result<(), StorageError> {
         let mut known = Confirmed::default();
         for version in self.contents.named.looked_for() {
-            if self.is_forgotten_there(version, &mut known)? {
+            if Histories::is_forgotten_there(&mut self.core, version, &mut known)? {
                 // What is found goes by the name under which it was written again, for which the driver looks, too.
                 self.contents.named.call_off(version);
             }
@@ -46,7 +47,7 @@ impl<S: MetaStore> Replica<S> {
         for of in [table::OWED, table::MISSING] {
             for (key, value) in self.core.state.tx().scan_raw(&[of], &[of + 1], usize::MAX / 2)? {
                 let version = parse_record_key(&key)?;
-                if !self.is_forgotten_there(version, &mut known)? {
+                if !Histories::is_forgotten_there(&mut self.core, version, &mut known)? {
                     continue;
                 }
                 match of {
@@ -72,7 +73,10 @@ impl<S: MetaStore> Replica<S> {
             self.take_vanished(now)?;
             looked_for.file
         } else {
-            let Some(missing) = self.missing(now)?.filter(|missing| missing.content == *content) else { return Ok(()) };
+            let Some(missing) = Contents::missing(&mut self.core, now)?.filter(|missing| missing.content == *content)
+            else {
+                return Ok(());
+            };
             self.settle_missing(now, &missing);
             missing.file
         };

@@ -12,9 +12,10 @@
 //! ```
 
 use crate::api::Role;
-use crate::contents::Owed;
+use crate::children::Children;
 use crate::contents::lent::Lent;
-use crate::replica::Replica;
+use crate::contents::{Contents, Owed};
+use crate::replica::{Core, Replica};
 use crate::state::tables::{origin_range, parse_record_key, table, unpack};
 use crate::upstream::UplinkState;
 use std::collections::BTreeMap;
@@ -28,20 +29,6 @@ type Rows = Vec<(Vec<u8>, Vec<u8>)>;
 const OFFERED_PER_MESSAGE: usize = 1024;
 
 impl<S: MetaStore> Replica<S> {
-    /// Rows of a table that are of former origins, from a key on.
-    fn former_rows(&mut self, of: u8, from: &[u8], limit: usize) -> Result<Rows, StorageError> {
-        let (own, beyond) = origin_range(of, self.core.config.origin, 0);
-        let mut rows = Vec::new();
-        if from < own.as_slice() {
-            rows = self.core.state.tx().scan_raw(from, &own, limit)?;
-        }
-        let rest = limit - rows.len();
-        if rest > 0 {
-            rows.extend(self.core.state.tx().scan_raw(from.max(&beyond), &[of + 1], rest)?);
-        }
-        Ok(rows)
-    }
-
     /// Offers all of it to a parent, once in a session.
     pub(crate) fn tell_former(&mut self) -> Result<(), StorageError> {
         let Some(said) = self.contents.said.as_mut().filter(|said| !said.former) else { return Ok(()) };
@@ -53,7 +40,7 @@ impl<S: MetaStore> Replica<S> {
         for (of, _) in tables.into_iter().filter(|(_, count)| *count > 0) {
             let mut from = vec![of];
             loop {
-                let rows = self.former_rows(of, &from, OFFERED_PER_MESSAGE)?;
+                let rows = Contents::former_rows(&mut self.core, of, &from, OFFERED_PER_MESSAGE)?;
                 let Some((last, _)) = rows.last() else { break };
                 from.clone_from(last);
                 from.push(0);
@@ -84,7 +71,7 @@ impl<S: MetaStore> Replica<S> {
             return Ok(Vec::new());
         }
         let under_way = self.contents.pushing.len() + self.contents.pushed.len();
-        let rows = self.former_rows(table::OWED, &[table::OWED], room + under_way)?;
+        let rows = Contents::former_rows(&mut self.core, table::OWED, &[table::OWED], room + under_way)?;
         let mut due = Vec::new();
         for (key, value) in rows {
             let version = parse_record_key(&key)?;
@@ -108,7 +95,7 @@ impl<S: MetaStore> Replica<S> {
         }
         let mut versions = Vec::new();
         for of in [table::OWED, table::LENT] {
-            for (key, value) in self.former_rows(of, &[of], FACTS_MAX - versions.len())? {
+            for (key, value) in Contents::former_rows(&mut self.core, of, &[of], FACTS_MAX - versions.len())? {
                 let version = parse_record_key(&key)?;
                 versions.push(AskedVersion { file: parse_row(of, &value)?.0, version });
             }
@@ -128,7 +115,7 @@ impl<S: MetaStore> Replica<S> {
         let mut from = vec![table::LENT];
         let mut through: BTreeMap<OriginId, u64> = BTreeMap::new();
         while self.core.state.totals().lent > 0 {
-            let rows = self.former_rows(table::LENT, &from, OFFERED_PER_MESSAGE)?;
+            let rows = Contents::former_rows(&mut self.core, table::LENT, &from, OFFERED_PER_MESSAGE)?;
             let Some((last, _)) = rows.last() else { break };
             from.clone_from(last);
             from.push(0);
@@ -145,21 +132,6 @@ impl<S: MetaStore> Replica<S> {
             }
         }
         Ok(())
-    }
-
-    /// Whether a client may speak for an origin: its own, or one that it had before.
-    pub(crate) fn speaks_for(&mut self, client: OriginId, of: OriginId) -> Result<bool, StorageError> {
-        if of == client {
-            return Ok(true);
-        }
-        let (Some(own), Some(former)) = (self.origin_image(client)?, self.origin_image(of)?) else { return Ok(false) };
-        Ok(own.node == former.node)
-    }
-
-    /// Whether a client may be about to tell the truth of an origin's contents: it speaks for that, or nothing is known of it
-    /// here. A home that was put back has forgotten the origins that it gave since the copy was made.
-    pub(crate) fn may_speak_for(&mut self, client: OriginId, of: OriginId) -> Result<bool, StorageError> {
-        Ok(self.speaks_for(client, of)? || self.origin_image(of)?.is_none())
     }
 
     /// The parent said how far a version has come.
@@ -187,6 +159,48 @@ impl<S: MetaStore> Replica<S> {
     fn is_unknown_to_all(&self, version: RecordId, facts: Facts) -> bool {
         let nowhere = Facts { safe: Fact::Unknown, visible: Fact::No, stable: Fact::No };
         facts == nowhere && self.is_trusted() && self.parent_has(version.origin()) < version.sequence()
+    }
+}
+
+impl Contents {
+    /// Rows of a table that are of former origins, from a key on.
+    fn former_rows<S: MetaStore>(core: &mut Core<S>, of: u8, from: &[u8], limit: usize) -> Result<Rows, StorageError> {
+        let (own, beyond) = origin_range(of, core.config.origin, 0);
+        let mut rows = Vec::new();
+        if from < own.as_slice() {
+            rows = core.state.tx().scan_raw(from, &own, limit)?;
+        }
+        let rest = limit - rows.len();
+        if rest > 0 {
+            rows.extend(core.state.tx().scan_raw(from.max(&beyond), &[of + 1], rest)?);
+        }
+        Ok(rows)
+    }
+
+    /// Whether a client may speak for an origin: its own, or one that it had before.
+    pub(crate) fn speaks_for<S: MetaStore>(
+        core: &mut Core<S>,
+        client: OriginId,
+        of: OriginId,
+    ) -> Result<bool, StorageError> {
+        if of == client {
+            return Ok(true);
+        }
+        let (Some(own), Some(former)) = (Children::origin_image(core, client)?, Children::origin_image(core, of)?)
+        else {
+            return Ok(false);
+        };
+        Ok(own.node == former.node)
+    }
+
+    /// Whether a client may be about to tell the truth of an origin's contents: it speaks for that, or nothing is known of it
+    /// here. A home that was put back has forgotten the origins that it gave since the copy was made.
+    pub(crate) fn may_speak_for<S: MetaStore>(
+        core: &mut Core<S>,
+        client: OriginId,
+        of: OriginId,
+    ) -> Result<bool, StorageError> {
+        Ok(Contents::speaks_for(core, client, of)? || Children::origin_image(core, of)?.is_none())
     }
 }
 

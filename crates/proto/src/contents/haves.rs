@@ -1,7 +1,8 @@
 //! What a parent notes when a child says that it has contents.
 
 use crate::api::Role;
-use crate::contents::{AWAITED, HOLDERS_MAX, content_of};
+use crate::contents::{AWAITED, Contents, HOLDERS_MAX, content_of};
+use crate::histories::Histories;
 use crate::replica::Replica;
 use crate::state::tables::{pack, record_key, table};
 use wayfs_types::{MetaStore, OriginId, Record, RecordId, StorageError};
@@ -11,7 +12,7 @@ impl<S: MetaStore> Replica<S> {
     /// A child says that it has contents.
     pub(crate) fn handle_have(&mut self, child: OriginId, versions: &[RecordId]) -> Result<(), StorageError> {
         for record in versions {
-            match self.missing(*record)? {
+            match Contents::missing(&mut self.core, *record)? {
                 Some(mut missing) => {
                     if self.core.config.role == Role::Home {
                         self.contents.replacing.note_told(*record, child);
@@ -37,7 +38,7 @@ impl<S: MetaStore> Replica<S> {
                 }
                 None if self.is_revived(*record, child, true)? => {}
                 None if self.core.config.role == Role::Home => {
-                    if self.has_record(*record)? {
+                    if Histories::has_record(&mut self.core, *record)? {
                         self.tell_stable(child, *record);
                     } else {
                         self.contents.replacing.note_told(*record, child);
@@ -53,7 +54,7 @@ impl<S: MetaStore> Replica<S> {
     /// A record came a second time, by a station that has its contents, or below which somebody has: it can be asked
     /// for them, but that makes nothing safe that another still has to push.
     pub(crate) fn note_other_holder(&mut self, record: &Record, child: OriginId) -> Result<(), StorageError> {
-        match self.missing(record.id)? {
+        match Contents::missing(&mut self.core, record.id)? {
             Some(mut missing) if !missing.holders.contains(&child) && missing.holders.len() < HOLDERS_MAX => {
                 missing.holders.insert(0, child);
                 self.core.state.put_row(record_key(table::MISSING, record.id), pack(&missing));

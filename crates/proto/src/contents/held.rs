@@ -8,8 +8,7 @@
 //! accounted for, and waits for what it is told to be held.
 
 use crate::api::{Output, PeerId, Role};
-use crate::contents::Contents;
-use crate::contents::{AWAITED, Missing, Owed, size_of};
+use crate::contents::{AWAITED, Contents, Missing, Owed, size_of};
 use crate::replica::{Replica, StepError};
 use crate::state::tables::{origin_range, pack, parse_record_key, record_key, root_key, table, unpack};
 use std::collections::BTreeSet;
@@ -110,7 +109,7 @@ impl<S: MetaStore> Replica<S> {
             }
             self.core.state.delete_row(key);
             self.core.state.stage_marks(child);
-            let Some(mut missing) = self.missing(record)? else { continue };
+            let Some(mut missing) = Contents::missing(&mut self.core, record)? else { continue };
             if missing.holders.iter().any(|holder| *holder != child) {
                 missing.holders.retain(|holder| *holder != child);
                 self.core.state.put_row(record_key(table::MISSING, record), pack(&missing));
@@ -141,10 +140,12 @@ impl<S: MetaStore> Replica<S> {
         if is_owed {
             return Ok(());
         }
-        if self.core.state.marks(child)?.stable >= version.sequence() && !self.is_declared(version)? {
+        if self.core.state.marks(child)?.stable >= version.sequence()
+            && !Contents::is_declared(&mut self.core, version)?
+        {
             // It may have been told so while its line was broken, and answers for it again when it has pushed it. But what the home
             // looks for, since its own copy is gone, the mark says nothing of; nor does a station know of that.
-            if self.core.config.role == Role::Home && self.missing(version)?.is_none() {
+            if self.core.config.role == Role::Home && Contents::missing(&mut self.core, version)?.is_none() {
                 self.children.tell_stable(child, version);
             }
             return Ok(());

@@ -2,8 +2,8 @@
 
 use crate::api::{Holder, PeerId, Role};
 use crate::contents::vanished::VANISHED;
-use crate::contents::{HOLDERS_MAX, Missing};
-use crate::replica::Replica;
+use crate::contents::{Contents, HOLDERS_MAX, Missing};
+use crate::replica::{Core, Replica};
 use crate::state::tables::{after_prefix, parse_root_key, record_key, root_prefix, table, unpack};
 use wayfs_types::{FileId, MetaStore, OriginId, RecordId, StorageError};
 use wayfs_wire::Down;
@@ -70,7 +70,7 @@ impl<S: MetaStore> Replica<S> {
                 }
             }
         };
-        let own = self.missing_committed(version)?;
+        let own = Contents::missing_committed(&self.core, version)?;
         if let Some(own) = &own {
             note(own);
         }
@@ -84,17 +84,13 @@ impl<S: MetaStore> Replica<S> {
             // Equal contents that came under another record's name.
             let prefix = root_prefix(&root);
             for (key, _) in self.core.state.store().scan(&prefix, &after_prefix(&prefix), HOLDERS_MAX)? {
-                if let Some(other) = self.missing_committed(parse_root_key(&key)?)? {
+                if let Some(other) = Contents::missing_committed(&self.core, parse_root_key(&key)?)? {
                     note(&other);
                 }
             }
         }
         found.sort_by_key(|(_, presence)| std::cmp::Reverse(*presence));
         Ok(found.into_iter().map(|(child, _)| Holder::Child(child, self.children.peer_of(child))).collect())
-    }
-
-    fn missing_committed(&self, version: RecordId) -> Result<Option<Missing>, StorageError> {
-        self.core.state.store().get(&record_key(table::MISSING, version))?.map(|bytes| unpack(&bytes)).transpose()
     }
 
     /// Equal contents that came under another record's name.
@@ -169,5 +165,11 @@ impl<S: MetaStore> Replica<S> {
         if broken {
             self.children.tell(child, Down::Shared { file, version });
         }
+    }
+}
+
+impl Contents {
+    fn missing_committed<S: MetaStore>(core: &Core<S>, version: RecordId) -> Result<Option<Missing>, StorageError> {
+        core.state.store().get(&record_key(table::MISSING, version))?.map(|bytes| unpack(&bytes)).transpose()
     }
 }

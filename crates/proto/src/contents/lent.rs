@@ -17,10 +17,12 @@
 //! A **spare** is asked for contents when no holder can be; it makes nothing safe.
 
 use crate::api::{Output, PeerId, Role};
+use crate::children::Children;
 use crate::contents::lost::LOST;
 use crate::contents::vanished::VANISHED;
 use crate::contents::{Contents, HOLDERS_MAX, Missing, Owed, size_of};
-use crate::replica::{PAGE, Replica, StepError};
+use crate::histories::Histories;
+use crate::replica::{Core, PAGE, Replica, StepError};
 use crate::state::tables::{origin_range, pack, parse_record_key, record_key, root_key, table, unpack};
 use crate::state::totals::Totals;
 use serde::{Deserialize, Serialize};
@@ -141,7 +143,7 @@ impl<S: MetaStore> Replica<S> {
         if floor > through {
             return Ok(());
         }
-        if self.rows_of(of) == 0 {
+        if Contents::rows_of(&self.core, of) == 0 {
             self.contents.raise_floor(of, origin, through + 1);
             return Ok(());
         }
@@ -170,16 +172,6 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    /// Rows of a table of contents that this client answers for.
-    fn rows_of(&self, of: u8) -> i64 {
-        let sum = |count: fn(&Totals) -> i64| self.core.state.total(count);
-        match of {
-            table::OWED => sum(|totals| totals.owed),
-            table::LENT => sum(|totals| totals.lent),
-            _ => sum(|totals| totals.vanished),
-        }
-    }
-
     /// A server took contents over: they stay here until the home has them.
     pub(crate) fn lend(&mut self, record: RecordId, to: Option<Stamp>) -> Result<(), StorageError> {
         let Some(bytes) = self.core.state.tx().get_raw(&record_key(table::OWED, record))? else { return Ok(()) };
@@ -203,7 +195,7 @@ impl<S: MetaStore> Replica<S> {
             // A mark of before says that it need not be kept, and the next may repeat it.
             self.keep_sought(HeldVersion { version, file, content: content.clone() });
         }
-        if self.lent(version)?.is_none() {
+        if Contents::lent(&mut self.core, version)?.is_none() {
             self.core.state.stage_totals().lent += 1;
             self.core.state.stage_totals().lent_bytes += size_of(&content);
         }
@@ -253,19 +245,6 @@ impl<S: MetaStore> Replica<S> {
     /// Bytes of what is lent that have gone on to the home, as far as the server that has it told.
     pub fn bytes_sent_home(&self) -> u64 {
         self.contents.sent_home.values().sum()
-    }
-
-    pub(crate) fn lent(&mut self, record: RecordId) -> Result<Option<Lent>, StorageError> {
-        self.core.state.tx().get_raw(&record_key(table::LENT, record))?.map(|bytes| unpack(&bytes)).transpose()
-    }
-
-    /// To which server's store a version of ours is lent: it and we have its contents, the home does not.
-    ///
-    /// # Errors
-    /// [`StorageError`] if the tables cannot be read.
-    pub fn lent_to(&self, version: RecordId) -> Result<Option<OriginId>, StorageError> {
-        let Some(bytes) = self.core.state.store().get(&record_key(table::LENT, version))? else { return Ok(None) };
-        Ok(unpack::<Lent>(&bytes)?.to.map(|stamp| stamp.origin))
     }
 
     /// Tells a parent what we lent to others and could give it: of those of our records that it has.
@@ -327,6 +306,28 @@ impl<S: MetaStore> Replica<S> {
     }
 }
 
+impl Contents {
+    /// Rows of a table of contents that this client answers for.
+    fn rows_of<S: MetaStore>(core: &Core<S>, of: u8) -> i64 {
+        let sum = |count: fn(&Totals) -> i64| core.state.total(count);
+        match of {
+            table::OWED => sum(|totals| totals.owed),
+            table::LENT => sum(|totals| totals.lent),
+            _ => sum(|totals| totals.vanished),
+        }
+    }
+
+    pub(crate) fn lent<S: MetaStore>(core: &mut Core<S>, record: RecordId) -> Result<Option<Lent>, StorageError> {
+        core.state.tx().get_raw(&record_key(table::LENT, record))?.map(|bytes| unpack(&bytes)).transpose()
+    }
+
+    /// To which server's store a version of ours is lent: it and we have its contents, the home does not.
+    pub(crate) fn lent_to<S: MetaStore>(core: &Core<S>, version: RecordId) -> Result<Option<OriginId>, StorageError> {
+        let Some(bytes) = core.state.store().get(&record_key(table::LENT, version))? else { return Ok(None) };
+        Ok(unpack::<Lent>(&bytes)?.to.map(|stamp| stamp.origin))
+    }
+}
+
 /// The parent's half.
 impl<S: MetaStore> Replica<S> {
     /// A child says that it, or somebody below it, could give contents that another server has.
@@ -338,33 +339,14 @@ impl<S: MetaStore> Replica<S> {
     ) -> Result<(), StepError> {
         let is_station = self.children.is_station(child);
         if !is_station {
-            self.check_lent(peer, child, &versions)?;
+            Contents::check_lent(&mut self.core, peer, child, &versions)?;
         }
         for lent in versions {
             let origin = lent.held.version.origin();
-            if is_station && self.origin_image(origin)?.is_some() {
+            if is_station && Children::origin_image(&mut self.core, origin)?.is_some() {
                 self.add_subject(child, origin);
             }
             self.note_spare(child, lent)?;
-        }
-        Ok(())
-    }
-
-    /// A client speaks for what it wrote itself, be it under an origin that it had before.
-    fn check_lent(&mut self, peer: PeerId, child: OriginId, versions: &[LentVersion]) -> Result<(), StepError> {
-        let protocol_violation = |text: &str| Err(StepError::Peer(peer, text.to_owned()));
-        let Some(image) = self.origin_image(child)? else { return protocol_violation("is not known here") };
-        if matches!(image.admitted, Admitted::Reader | Admitted::Revoked) {
-            return protocol_violation("offers contents and may only read");
-        }
-        for version in versions.iter().map(|lent| lent.held.version) {
-            let origin = version.origin();
-            if origin == child && version.sequence() > image.applied {
-                return protocol_violation("accounts for records that did not come");
-            }
-            if !self.may_speak_for(child, origin)? {
-                return protocol_violation("offers contents of another's records");
-            }
         }
         Ok(())
     }
@@ -373,7 +355,7 @@ impl<S: MetaStore> Replica<S> {
         let LentVersion { held: HeldVersion { version, file, content }, to } = lent;
         let Some(root) = content.root() else { return Ok(()) };
         let origin = version.origin();
-        let known = self.missing(version)?;
+        let known = Contents::missing(&mut self.core, version)?;
         if self.core.config.role == Role::Home {
             match known {
                 Some(missing) => {
@@ -382,7 +364,7 @@ impl<S: MetaStore> Replica<S> {
                 }
                 // Only of what is missing: a child may name any number of versions.
                 None if self.is_revived(version, child, false)? => self.contents.replacing.note_told(version, child),
-                None if self.has_record(version)? => {
+                None if Histories::has_record(&mut self.core, version)? => {
                     // It is here, or was replaced by somebody who had seen it.
                     self.children.tell_stable(child, version);
                 }
@@ -397,7 +379,9 @@ impl<S: MetaStore> Replica<S> {
             // Of a former origin of its writer: it tells again in its next session.
             return Ok(());
         }
-        if self.core.state.marks(origin)?.stable >= version.sequence() && !self.is_declared(version)? {
+        if self.core.state.marks(origin)?.stable >= version.sequence()
+            && !Contents::is_declared(&mut self.core, version)?
+        {
             if let Some(missing) = known {
                 self.settle_missing(version, &missing);
             }
@@ -455,7 +439,7 @@ impl<S: MetaStore> Replica<S> {
         }
         let mut versions = Vec::new();
         for version in std::mem::take(&mut self.contents.spares) {
-            let Some(missing) = self.missing(version)? else { continue };
+            let Some(missing) = Contents::missing(&mut self.core, version)? else { continue };
             let held = HeldVersion { version, file: missing.file, content: missing.content };
             versions.push(LentVersion { held, to: missing.claimed });
         }
@@ -475,6 +459,32 @@ impl<S: MetaStore> Replica<S> {
             Ok(())
         })?;
         self.contents.spares.extend(spares);
+        Ok(())
+    }
+}
+
+impl Contents {
+    /// A client speaks for what it wrote itself, be it under an origin that it had before.
+    fn check_lent<S: MetaStore>(
+        core: &mut Core<S>,
+        peer: PeerId,
+        child: OriginId,
+        versions: &[LentVersion],
+    ) -> Result<(), StepError> {
+        let protocol_violation = |text: &str| Err(StepError::Peer(peer, text.to_owned()));
+        let Some(image) = Children::origin_image(core, child)? else { return protocol_violation("is not known here") };
+        if matches!(image.admitted, Admitted::Reader | Admitted::Revoked) {
+            return protocol_violation("offers contents and may only read");
+        }
+        for version in versions.iter().map(|lent| lent.held.version) {
+            let origin = version.origin();
+            if origin == child && version.sequence() > image.applied {
+                return protocol_violation("accounts for records that did not come");
+            }
+            if !Contents::may_speak_for(core, child, origin)? {
+                return protocol_violation("offers contents of another's records");
+            }
+        }
         Ok(())
     }
 }

@@ -12,11 +12,12 @@
 //! taken: nothing is declared that cannot be taken back.
 
 use crate::api::{Output, Role};
+use crate::children::Children;
 use crate::contents::declared::LossNews;
 use crate::contents::previous::Previous;
 use crate::contents::vanished::{VANISHED, Vanished};
-use crate::contents::{AWAITED, HOLDERS_MAX, Missing, size_of};
-use crate::replica::{GrantError, Replica, StepError};
+use crate::contents::{AWAITED, Contents, HOLDERS_MAX, Missing, size_of};
+use crate::replica::{Core, GrantError, Replica, StepError};
 use crate::report::LostContent;
 use crate::state::tables::{
     KeyKind, kind_range, pack, parse_image_key, parse_record_key, record_key, root_key, table, unpack, unpack_view,
@@ -177,7 +178,7 @@ impl<S: MetaStore> Replica<S> {
         if let Some(top) = content.top().filter(|_| is_here) {
             self.handle_contents_here(&[top])?;
         }
-        let to_read = self.previous_to_read(version, content, is_here)?;
+        let to_read = Contents::previous_to_read(&mut self.core, version, content, is_here)?;
         if !self.contents.seeking.is_sought(version) {
             return Ok(());
         }
@@ -196,7 +197,7 @@ impl<S: MetaStore> Replica<S> {
         for went in std::mem::take(&mut self.contents.seeking.went) {
             let there: Vec<OriginId> = self.children.all().filter(|other| *other != went).collect();
             for other in there {
-                if self.children.peer_of(other).is_some() && self.speaks_for(other, went)? {
+                if self.children.peer_of(other).is_some() && Contents::speaks_for(&mut self.core, other, went)? {
                     self.contents.seeking.ask_again(other);
                 }
             }
@@ -207,28 +208,24 @@ impl<S: MetaStore> Replica<S> {
     /// Whether all who may have contents said no, or are turned away for good.
     fn nobody_may_come(&mut self, version: RecordId, missing: &Missing) -> Result<bool, StorageError> {
         for origin in missing.everybody().chain(missing.claimed).collect::<Vec<_>>() {
-            if !self.is_turned_away(origin)? && !self.is_former_station(origin)? {
+            if !Contents::is_turned_away(&mut self.core, origin)? && !self.is_former_station(origin)? {
                 return Ok(false);
             }
         }
-        Ok(self.is_vanished(version)? || self.is_turned_away(version.origin())?)
-    }
-
-    fn is_turned_away(&mut self, origin: OriginId) -> Result<bool, StorageError> {
-        if origin == self.core.config.origin {
-            return Ok(true);
-        }
-        Ok(self.origin_image(origin)?.is_none_or(|image| image.admitted == Admitted::Revoked))
+        Ok(Contents::is_vanished(&mut self.core, version)?
+            || Contents::is_turned_away(&mut self.core, version.origin())?)
     }
 
     /// Whether a number is one that a station had before it was put back. It is there under another one, by which it says what it has.
     fn is_former_station(&mut self, former: OriginId) -> Result<bool, StorageError> {
-        let Some(image) = self.origin_image(former)?.filter(|image| image.admitted == Admitted::Station) else {
+        let Some(image) =
+            Children::origin_image(&mut self.core, former)?.filter(|image| image.admitted == Admitted::Station)
+        else {
             return Ok(false);
         };
         let others: Vec<OriginId> = self.children.greeted_stations().filter(|origin| *origin != former).collect();
         for other in others {
-            if self.origin_image(other)?.is_some_and(|other| other.node == image.node) {
+            if Children::origin_image(&mut self.core, other)?.is_some_and(|other| other.node == image.node) {
                 return Ok(self.children.peer_of(former).is_none());
             }
         }
@@ -248,8 +245,8 @@ impl<S: MetaStore> Replica<S> {
 
     fn two_that_may_come(&mut self, top: Top) -> Result<Vec<RecordId>, StorageError> {
         let mut two = Vec::new();
-        for version in self.records_with(top)? {
-            if let Some(missing) = self.missing(version)?
+        for version in Contents::records_with(&mut self.core, top)? {
+            if let Some(missing) = Contents::missing(&mut self.core, version)?
                 && !self.nobody_may_come(version, &missing)?
             {
                 two.push(version);
@@ -269,16 +266,17 @@ impl<S: MetaStore> Replica<S> {
 
     /// Says that nobody has the bytes of a version, and puts what is left in their place.
     fn declare_lost(&mut self, version: RecordId) -> Result<(), StorageError> {
-        let Some(missing) = self.missing(version)? else { return Ok(()) };
-        let (previous, older) = (self.previous(version)?, self.newest_older(version)?);
+        let Some(missing) = Contents::missing(&mut self.core, version)? else { return Ok(()) };
+        let (previous, older) =
+            (Contents::previous(&mut self.core, version)?, Contents::newest_older(&mut self.core, version)?);
         self.contents.seeking.end(version);
         self.settle_missing(version, &missing);
         for child in self.all_who_wait(version, &missing) {
             self.children.tell_stable(child, version);
         }
-        if self.lost(version)?.is_some() {
+        if Contents::lost(&mut self.core, version)?.is_some() {
             // It had been declared, and whoever offered it since is gone again.
-            self.keep_root(version, &missing.content);
+            Contents::keep_root(&mut self.core, version, &missing.content);
             return Ok(());
         }
         let Some(inode) = wayfs_tree::inode(&self.core.state.tx(), missing.file)? else { return Ok(()) };
@@ -306,10 +304,10 @@ impl<S: MetaStore> Replica<S> {
             let instead = Missing { version: report, ..instead };
             self.core.state.put_row(record_key(table::MISSING, older.record), pack(&instead));
         }
-        self.keep_root(version, &missing.content);
+        Contents::keep_root(&mut self.core, version, &missing.content);
         let lost = Lost { file: missing.file, content: missing.content, report, is_replaced, mtime: inode.mtime };
         self.core.state.put_row(record_key(LOST, version), pack(&lost));
-        self.limit_lost()
+        Contents::limit_lost(&mut self.core)
     }
 
     /// The home declared versions lost: nobody below us is waited for any more, and who comes with them is heard.
@@ -321,27 +319,22 @@ impl<S: MetaStore> Replica<S> {
                 Role::Client => {
                     self.take_vanished(version)?;
                     if self.is_our_own(version) {
-                        self.put_declared(news, None)?;
+                        Contents::put_declared(&mut self.core, news, None)?;
                     }
                 }
                 Role::Station => {
-                    if self.owed(version)?.is_some() {
+                    if Contents::owed(&mut self.core, version)?.is_some() {
                         self.contents.have(version);
                     }
-                    let missing = self.missing(version)?;
+                    let missing = Contents::missing(&mut self.core, version)?;
                     if let Some(missing) = &missing {
                         self.settle_missing(version, missing);
                     }
-                    self.put_declared(news, missing.map(|missing| missing.content))?;
+                    Contents::put_declared(&mut self.core, news, missing.map(|missing| missing.content))?;
                 }
             }
         }
         Ok(())
-    }
-
-    /// Whether the home declared a version lost, and it did not turn up as far as is known here.
-    pub(crate) fn is_declared(&mut self, version: RecordId) -> Result<bool, StorageError> {
-        Ok(self.core.state.tx().get_raw(&record_key(LOST, version))?.is_some())
     }
 
     /// A writer says hello: before it hears how far its records have come it is asked for what was declared lost of them,
@@ -357,14 +350,14 @@ impl<S: MetaStore> Replica<S> {
             all.push(HeldVersion { version, file: lost.file, content: lost.content });
             Ok(())
         })?;
-        let Some(node) = self.origin_image(child)?.map(|image| image.node) else { return Ok(()) };
+        let Some(node) = Children::origin_image(&mut self.core, child)?.map(|image| image.node) else { return Ok(()) };
         let mut own: BTreeMap<OriginId, bool> = BTreeMap::new();
         let mut versions = Vec::new();
         for held in all {
             let origin = held.version.origin();
             let is_own = match own.get(&origin) {
                 Some(is_own) => *is_own,
-                None => self.origin_image(origin)?.is_some_and(|image| image.node == node),
+                None => Children::origin_image(&mut self.core, origin)?.is_some_and(|image| image.node == node),
             };
             own.insert(origin, is_own);
             if is_own {
@@ -385,34 +378,6 @@ impl<S: MetaStore> Replica<S> {
         self.core.outputs.push_back(Output::Lost { version, file, shows_older: !report.is_bare_loss() });
     }
 
-    fn keep_root(&mut self, version: RecordId, content: &Content) {
-        if let Some(root) = content.root() {
-            self.core.state.put_row(root_key(&root, version), Vec::new());
-        }
-    }
-
-    pub(crate) fn lost(&mut self, version: RecordId) -> Result<Option<Lost>, StorageError> {
-        self.core.state.tx().get_raw(&record_key(LOST, version))?.map(|bytes| unpack(&bytes)).transpose()
-    }
-
-    pub(crate) fn limit_lost(&mut self) -> Result<(), StorageError> {
-        let rows = self.core.state.tx().scan_raw(&[LOST], &[LOST + 1], LOST_MAX + 1)?;
-        if rows.len() > LOST_MAX
-            && let Some((key, value)) = rows.into_iter().next()
-        {
-            let (version, lost): (_, Lost) = (parse_record_key(&key)?, unpack(&value)?);
-            self.forget_lost(version, &lost);
-        }
-        Ok(())
-    }
-
-    fn forget_lost(&mut self, version: RecordId, lost: &Lost) {
-        self.core.state.delete_row(record_key(LOST, version));
-        if let Some(root) = lost.content.root() {
-            self.core.state.delete_row(root_key(&root, version));
-        }
-    }
-
     /// A child has contents that were declared lost: they are wanted. Answers whether that is so.
     pub(crate) fn is_revived(
         &mut self,
@@ -423,13 +388,13 @@ impl<S: MetaStore> Replica<S> {
         if self.core.config.role != Role::Home {
             return Ok(false);
         }
-        let Some(lost) = self.lost(version)? else { return Ok(false) };
-        let mut missing =
-            self.missing(version)?.unwrap_or_else(|| Missing::of(lost.file, version, lost.content.clone()));
-        if self.missing(version)?.is_none() {
+        let Some(lost) = Contents::lost(&mut self.core, version)? else { return Ok(false) };
+        let mut missing = Contents::missing(&mut self.core, version)?
+            .unwrap_or_else(|| Missing::of(lost.file, version, lost.content.clone()));
+        if Contents::missing(&mut self.core, version)?.is_none() {
             self.core.state.stage_totals().missing += 1;
             self.core.state.stage_totals().missing_bytes += size_of(&lost.content);
-            self.keep_root(version, &lost.content);
+            Contents::keep_root(&mut self.core, version, &lost.content);
             self.contents.note_row(table::MISSING, version);
         }
         let is_client = self.children.is_client(child);
@@ -449,12 +414,12 @@ impl<S: MetaStore> Replica<S> {
 
     /// Bytes that were declared lost are here: the file shows them again, or they come beside what stands there now.
     pub(crate) fn take_back(&mut self, version: RecordId) -> Result<(), StorageError> {
-        let Some(lost) = self.lost(version)? else { return Ok(()) };
+        let Some(lost) = Contents::lost(&mut self.core, version)? else { return Ok(()) };
         tracing::warn!(%version, file = %lost.file, "bytes that were declared lost turned up");
-        self.forget_lost(version, &lost);
+        Contents::forget_lost(&mut self.core, version, &lost);
         self.core.state.delete_row(record_key(VANISHED, lost.report));
         // Whatever the file shows by now, this is not lost any more.
-        self.take_back_report(lost.report)?;
+        Contents::take_back_report(&mut self.core, lost.report)?;
         let Some(inode) = wayfs_tree::inode(&self.core.state.tx(), lost.file)?.filter(|inode| !inode.is_removed())
         else {
             return Ok(());
@@ -466,15 +431,6 @@ impl<S: MetaStore> Replica<S> {
         let base = if is_shown { lost.report } else { version };
         let op = Op::Store { file: lost.file, base, content: lost.content, mtime: lost.mtime };
         self.write_op(op, inode.uid, None)?;
-        Ok(())
-    }
-
-    fn take_back_report(&mut self, report: RecordId) -> Result<(), StorageError> {
-        let key = Key::Conflict(report);
-        let known = wayfs_tree::View::image(&self.core.state.tx(), &key)?;
-        if matches!(known, Some(Image::Conflict(report)) if report.is_loss()) {
-            self.core.state.put_image(key, None)?;
-        }
         Ok(())
     }
 
@@ -546,7 +502,7 @@ impl<S: MetaStore> Replica<S> {
             all.sort_unstable();
             all.dedup();
             if away.len() < limit && all.iter().all(|origin| self.children.peer_of(*origin).is_none()) {
-                let (has_older, instead) = self.shown_instead(version)?;
+                let (has_older, instead) = Contents::shown_instead(&self.core, version)?;
                 away.push(GivenUp {
                     version,
                     file: missing.file,
@@ -588,6 +544,57 @@ impl<S: MetaStore> Replica<S> {
         }
         self.finish_admission()?;
         Ok(given_up)
+    }
+}
+
+impl Contents {
+    fn is_turned_away<S: MetaStore>(core: &mut Core<S>, origin: OriginId) -> Result<bool, StorageError> {
+        if origin == core.config.origin {
+            return Ok(true);
+        }
+        Ok(Children::origin_image(core, origin)?.is_none_or(|image| image.admitted == Admitted::Revoked))
+    }
+
+    /// Whether the home declared a version lost, and it did not turn up as far as is known here.
+    pub(crate) fn is_declared<S: MetaStore>(core: &mut Core<S>, version: RecordId) -> Result<bool, StorageError> {
+        Ok(core.state.tx().get_raw(&record_key(LOST, version))?.is_some())
+    }
+
+    fn keep_root<S: MetaStore>(core: &mut Core<S>, version: RecordId, content: &Content) {
+        if let Some(root) = content.root() {
+            core.state.put_row(root_key(&root, version), Vec::new());
+        }
+    }
+
+    pub(crate) fn lost<S: MetaStore>(core: &mut Core<S>, version: RecordId) -> Result<Option<Lost>, StorageError> {
+        core.state.tx().get_raw(&record_key(LOST, version))?.map(|bytes| unpack(&bytes)).transpose()
+    }
+
+    pub(crate) fn limit_lost<S: MetaStore>(core: &mut Core<S>) -> Result<(), StorageError> {
+        let rows = core.state.tx().scan_raw(&[LOST], &[LOST + 1], LOST_MAX + 1)?;
+        if rows.len() > LOST_MAX
+            && let Some((key, value)) = rows.into_iter().next()
+        {
+            let (version, lost): (_, Lost) = (parse_record_key(&key)?, unpack(&value)?);
+            Contents::forget_lost(core, version, &lost);
+        }
+        Ok(())
+    }
+
+    fn forget_lost<S: MetaStore>(core: &mut Core<S>, version: RecordId, lost: &Lost) {
+        core.state.delete_row(record_key(LOST, version));
+        if let Some(root) = lost.content.root() {
+            core.state.delete_row(root_key(&root, version));
+        }
+    }
+
+    fn take_back_report<S: MetaStore>(core: &mut Core<S>, report: RecordId) -> Result<(), StorageError> {
+        let key = Key::Conflict(report);
+        let known = wayfs_tree::View::image(&core.state.tx(), &key)?;
+        if matches!(known, Some(Image::Conflict(report)) if report.is_loss()) {
+            core.state.put_image(key, None)?;
+        }
+        Ok(())
     }
 }
 

@@ -18,12 +18,11 @@
 //! changes: up to [`Named::through`] nothing is left to look for.
 
 use crate::api::{Output, Role};
-use crate::replica::Replica;
-use crate::state::tables::change_key;
-use crate::state::tables::{number_key, pack, parse_change, table, unpack};
+use crate::contents::Contents;
+use crate::replica::{Core, Replica};
+use crate::state::tables::{change_key, number_key, pack, parse_change, table, unpack};
 use std::collections::BTreeMap;
-use wayfs_types::CommitNumber;
-use wayfs_types::{Content, FileId, Image, Inode, Key, MetaStore, RecordId, StorageError};
+use wayfs_types::{CommitNumber, Content, FileId, Image, Inode, Key, MetaStore, RecordId, StorageError};
 use wayfs_wire::KeyImage;
 
 /// Row of the change up to which everything was looked for; absent: from the first on it is to be.
@@ -91,9 +90,11 @@ impl<S: MetaStore> Replica<S> {
         }
         for pair in cut {
             let (Key::Inode(file), Some(Image::Inode(inode))) = (&pair.key, &pair.image) else { continue };
-            if self.contents.announced.has(&inode.content) && self.missing(inode.version)?.is_none() {
+            if self.contents.announced.has(&inode.content)
+                && Contents::missing(&mut self.core, inode.version)?.is_none()
+            {
                 self.owe(inode.version, *file, inode.content.clone())?;
-            } else if inode.content.root().is_some() && !self.shows(*file, inode)? {
+            } else if inode.content.root().is_some() && !Contents::shows(&mut self.core, *file, inode)? {
                 self.look_here(*file, inode)?;
             }
         }
@@ -149,8 +150,8 @@ impl<S: MetaStore> Replica<S> {
         let is_known = self.contents.named.under_way.contains_key(&version)
             || self.stable_alone(version).is_some()
             || self.core.state.marks(version.origin())?.stable >= version.sequence()
-            || self.owed(version)?.is_some()
-            || self.missing(version)?.is_some();
+            || Contents::owed(&mut self.core, version)?.is_some()
+            || Contents::missing(&mut self.core, version)?.is_some();
         if is_known {
             return Ok(());
         }
@@ -164,11 +165,6 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
-    fn shows(&mut self, file: FileId, named: &Inode) -> Result<bool, StorageError> {
-        let shown = wayfs_tree::inode(&self.core.state.tx(), file)?;
-        Ok(shown.is_some_and(|shown| shown.version == named.version && shown.content == named.content))
-    }
-
     /// [`crate::Input::LookedHere`].
     pub(crate) fn handle_looked_here(&mut self, here: &[RecordId], not_here: &[RecordId]) -> Result<(), StorageError> {
         for version in not_here {
@@ -179,11 +175,18 @@ impl<S: MetaStore> Replica<S> {
             if self.stable_alone(*version).is_some() {
                 continue;
             }
-            if let Some(missing) = self.missing(*version)? {
+            if let Some(missing) = Contents::missing(&mut self.core, *version)? {
                 self.settle_missing(*version, &missing);
             }
             self.owe(*version, file, content)?;
         }
         Ok(())
+    }
+}
+
+impl Contents {
+    fn shows<S: MetaStore>(core: &mut Core<S>, file: FileId, named: &Inode) -> Result<bool, StorageError> {
+        let shown = wayfs_tree::inode(&core.state.tx(), file)?;
+        Ok(shown.is_some_and(|shown| shown.version == named.version && shown.content == named.content))
     }
 }

@@ -5,8 +5,9 @@
 //! So nothing is called safe that a row says is here only, and nothing stable that a row says is not at the home.
 
 use crate::api::Role;
+use crate::contents::Contents;
 use crate::contents::lent::Lent;
-use crate::replica::Replica;
+use crate::replica::{Core, Replica};
 use crate::state::tables::{origin_range, parse_record_key, record_key, table};
 use wayfs_types::{Fact, Facts, MetaStore, RecordId, StorageError};
 use wayfs_wire::{HeldVersion, LentVersion};
@@ -36,26 +37,9 @@ impl<S: MetaStore> Replica<S> {
         first.first().map(|(key, _)| parse_record_key(key).map(RecordId::sequence)).transpose()
     }
 
-    /// What marks say of a record of ours, without what its own row says otherwise.
-    pub(crate) fn as_rows_say(&self, record: RecordId, facts: Facts) -> Result<Facts, StorageError> {
-        let has = |of: u8, count: i64| {
-            Ok::<_, StorageError>(count > 0 && self.core.state.store().get(&record_key(of, record))?.is_some())
-        };
-        if !facts.safe.holds() && !facts.stable.holds() {
-            return Ok(facts);
-        }
-        Ok(if has(table::OWED, self.core.state.totals().owed)? {
-            Facts { safe: Fact::No, stable: Fact::No, ..facts }
-        } else if facts.stable.holds() && has(table::LENT, self.core.state.totals().lent)? {
-            Facts { stable: Fact::No, ..facts }
-        } else {
-            facts
-        })
-    }
-
     /// The mark of whoever looked for it may be past it by now: it was found meanwhile. So its word is asked for.
     fn offer_sought(&mut self, version: RecordId) -> Result<(), StorageError> {
-        if let Some(Lent { file, content, to }) = self.lent(version)? {
+        if let Some(Lent { file, content, to }) = Contents::lent(&mut self.core, version)? {
             let held = HeldVersion { version, file, content };
             self.offer_lent(LentVersion { held, to: to.map(|stamp| stamp.origin) });
         }
@@ -76,5 +60,28 @@ impl<S: MetaStore> Replica<S> {
             self.offer_sought(record)?;
         }
         Ok(())
+    }
+}
+
+impl Contents {
+    /// What marks say of a record of ours, without what its own row says otherwise.
+    pub(crate) fn as_rows_say<S: MetaStore>(
+        core: &Core<S>,
+        record: RecordId,
+        facts: Facts,
+    ) -> Result<Facts, StorageError> {
+        let has = |of: u8, count: i64| {
+            Ok::<_, StorageError>(count > 0 && core.state.store().get(&record_key(of, record))?.is_some())
+        };
+        if !facts.safe.holds() && !facts.stable.holds() {
+            return Ok(facts);
+        }
+        Ok(if has(table::OWED, core.state.totals().owed)? {
+            Facts { safe: Fact::No, stable: Fact::No, ..facts }
+        } else if facts.stable.holds() && has(table::LENT, core.state.totals().lent)? {
+            Facts { stable: Fact::No, ..facts }
+        } else {
+            facts
+        })
     }
 }

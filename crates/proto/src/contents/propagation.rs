@@ -5,8 +5,8 @@
 //! what waits ([`Replica::recall_unsent`]).
 
 use crate::api::{Output, Role};
-use crate::contents::{Missing, Owed};
-use crate::replica::Replica;
+use crate::contents::{Contents, Missing, Owed};
+use crate::replica::{Core, Replica};
 use crate::state::happenings::{Happening, What};
 use crate::state::tables::{parse_record_key, record_key, table, unpack};
 use std::time::Duration;
@@ -27,47 +27,6 @@ impl Default for Recall {
 }
 
 impl<S: MetaStore> Replica<S> {
-    /// What an output means to the propagation policy of this station. Other roles have none.
-    ///
-    /// # Errors
-    /// [`StorageError`] if the view cannot be read.
-    pub fn propagation_news(&self, output: &Output) -> Result<Option<Input>, StorageError> {
-        if self.core.config.role != Role::Station {
-            return Ok(None);
-        }
-        Ok(match output {
-            // Of several in one step the last is shown.
-            Output::Applied { file, record, content: Some(content) } => {
-                self.showing(*file, *record, content)?.map(|file| written(file, *record))
-            }
-            Output::Owed { file, version } => self.shown_owed(*file, *version)?.map(|file| written(file, *version)),
-            Output::Released { version } => Some(Input::Released { version: *version }),
-            Output::Push { version, .. } => Some(Input::Sent { version: *version }),
-            Output::Shared { file, version } => Some(Input::Shared { file: *file, version: *version }),
-            Output::Happened(what) => self.news_of(what)?,
-            Output::Applied { content: None, .. }
-            | Output::Answer { .. }
-            | Output::Send { .. }
-            | Output::Disconnect { .. }
-            | Output::Sync { .. }
-            | Output::InvalidateInode { .. }
-            | Output::InvalidateEntry { .. }
-            | Output::InvalidateAll
-            | Output::Seek { .. }
-            | Output::LookHere { .. }
-            | Output::Conflict { .. }
-            | Output::Lost { .. }
-            | Output::Forked { .. }
-            | Output::Renewed { .. }
-            | Output::WentBack { .. }
-            | Output::Recovered { .. }
-            | Output::Rescued { .. }
-            | Output::GiveBack { .. }
-            | Output::RoomsAbove { .. }
-            | Output::Failed { .. } => None,
-        })
-    }
-
     /// Some more of what files show and our parent lacks, be it here or still below: at most `limit` versions are looked at. Ends
     /// with `None` in the place of `recall`.
     ///
@@ -95,58 +54,12 @@ impl<S: MetaStore> Replica<S> {
                 table::OWED => unpack::<Owed>(&value).map(|owed| (owed.file, owed.content))?,
                 _ => unpack::<Missing>(&value).map(|missing| (missing.file, missing.content))?,
             };
-            if let Some(file) = self.showing(file, version, &content)? {
+            if let Some(file) = Contents::showing(&self.core, file, version, &content)? {
                 let age = self.age(file, version, &content, wall)?;
                 unsent.push(Input::Written { file, version, age });
             }
         }
         Ok(unsent)
-    }
-
-    /// People are told what files show; a policy, whether that is to be sent.
-    fn news_of(&self, what: &Happening) -> Result<Option<Input>, StorageError> {
-        let Happening { file, by: Some(by), is_directory: false, .. } = *what else { return Ok(None) };
-        Ok(match what.what {
-            // Without a maker it has other names.
-            What::Removed => Some(Input::Removed { file }),
-            // A copy was made of a version that waits.
-            What::Created => self.unsent_of(file)?,
-            // An older version is shown again where a later one lost its place.
-            What::Edited => match self.unsent_of(file)? {
-                Some(written) => Some(written),
-                None if self.core.state.log().position_of(by).is_some() => Some(Input::Overwritten { file }),
-                None => Some(Input::Elsewhere { file, access: Access::Write }),
-            },
-            What::Renamed { .. } | What::Attributes => None,
-        })
-    }
-
-    /// The version that a file shows, if our parent lacks its contents.
-    fn unsent_of(&self, file: FileId) -> Result<Option<Input>, StorageError> {
-        let Some(inode) = self.core.state.inode(file)?.filter(|inode| inode.content.root().is_some()) else {
-            return Ok(None);
-        };
-        let version = inode.version;
-        let has = |of| Ok::<_, StorageError>(self.core.state.store().get(&record_key(of, version))?.is_some());
-        Ok((has(table::OWED)? || has(table::MISSING)?).then(|| written(file, version)))
-    }
-
-    /// The file that shows a version which is owed.
-    fn shown_owed(&self, file: FileId, version: RecordId) -> Result<Option<FileId>, StorageError> {
-        match self.core.state.store().get(&record_key(table::OWED, version))? {
-            Some(row) => self.showing(file, version, &unpack::<Owed>(&row)?.content),
-            None => Ok(None),
-        }
-    }
-
-    /// By their contents: where equal ones met the view has another name for them.
-    fn showing(&self, file: FileId, version: RecordId, content: &Content) -> Result<Option<FileId>, StorageError> {
-        for file in [file, FileId::made_by(version)] {
-            if self.core.state.inode(file)?.is_some_and(|inode| !inode.is_removed() && inode.content == *content) {
-                return Ok(Some(file));
-            }
-        }
-        Ok(None)
     }
 
     /// How long a version has waited, by the clocks of its writer and its servers.
@@ -161,6 +74,106 @@ impl<S: MetaStore> Replica<S> {
         let since = self.core.state.waits_since(file, version, facts)?;
         let nanos = since.map_or(0, |since| wall.as_nanos().saturating_sub(since.as_nanos()));
         Ok(Duration::from_nanos(u64::try_from(nanos).unwrap_or(0)))
+    }
+}
+
+impl Contents {
+    /// What an output means to the propagation policy of this station. Other roles have none.
+    pub(crate) fn propagation_news<S: MetaStore>(
+        core: &Core<S>,
+        output: &Output,
+    ) -> Result<Option<Input>, StorageError> {
+        if core.config.role != Role::Station {
+            return Ok(None);
+        }
+        Ok(match output {
+            // Of several in one step the last is shown.
+            Output::Applied { file, record, content: Some(content) } => {
+                Contents::showing(core, *file, *record, content)?.map(|file| written(file, *record))
+            }
+            Output::Owed { file, version } => {
+                Contents::shown_owed(core, *file, *version)?.map(|file| written(file, *version))
+            }
+            Output::Released { version } => Some(Input::Released { version: *version }),
+            Output::Push { version, .. } => Some(Input::Sent { version: *version }),
+            Output::Shared { file, version } => Some(Input::Shared { file: *file, version: *version }),
+            Output::Happened(what) => Contents::news_of(core, what)?,
+            Output::Applied { content: None, .. }
+            | Output::Answer { .. }
+            | Output::Send { .. }
+            | Output::Disconnect { .. }
+            | Output::Sync { .. }
+            | Output::InvalidateInode { .. }
+            | Output::InvalidateEntry { .. }
+            | Output::InvalidateAll
+            | Output::Seek { .. }
+            | Output::LookHere { .. }
+            | Output::Conflict { .. }
+            | Output::Lost { .. }
+            | Output::Forked { .. }
+            | Output::Renewed { .. }
+            | Output::WentBack { .. }
+            | Output::Recovered { .. }
+            | Output::Rescued { .. }
+            | Output::GiveBack { .. }
+            | Output::RoomsAbove { .. }
+            | Output::Failed { .. } => None,
+        })
+    }
+
+    /// People are told what files show; a policy, whether that is to be sent.
+    fn news_of<S: MetaStore>(core: &Core<S>, what: &Happening) -> Result<Option<Input>, StorageError> {
+        let Happening { file, by: Some(by), is_directory: false, .. } = *what else { return Ok(None) };
+        Ok(match what.what {
+            // Without a maker it has other names.
+            What::Removed => Some(Input::Removed { file }),
+            // A copy was made of a version that waits.
+            What::Created => Contents::unsent_of(core, file)?,
+            // An older version is shown again where a later one lost its place.
+            What::Edited => match Contents::unsent_of(core, file)? {
+                Some(written) => Some(written),
+                None if core.state.log().position_of(by).is_some() => Some(Input::Overwritten { file }),
+                None => Some(Input::Elsewhere { file, access: Access::Write }),
+            },
+            What::Renamed { .. } | What::Attributes => None,
+        })
+    }
+
+    /// The version that a file shows, if our parent lacks its contents.
+    fn unsent_of<S: MetaStore>(core: &Core<S>, file: FileId) -> Result<Option<Input>, StorageError> {
+        let Some(inode) = core.state.inode(file)?.filter(|inode| inode.content.root().is_some()) else {
+            return Ok(None);
+        };
+        let version = inode.version;
+        let has = |of| Ok::<_, StorageError>(core.state.store().get(&record_key(of, version))?.is_some());
+        Ok((has(table::OWED)? || has(table::MISSING)?).then(|| written(file, version)))
+    }
+
+    /// The file that shows a version which is owed.
+    fn shown_owed<S: MetaStore>(
+        core: &Core<S>,
+        file: FileId,
+        version: RecordId,
+    ) -> Result<Option<FileId>, StorageError> {
+        match core.state.store().get(&record_key(table::OWED, version))? {
+            Some(row) => Contents::showing(core, file, version, &unpack::<Owed>(&row)?.content),
+            None => Ok(None),
+        }
+    }
+
+    /// By their contents: where equal ones met the view has another name for them.
+    fn showing<S: MetaStore>(
+        core: &Core<S>,
+        file: FileId,
+        version: RecordId,
+        content: &Content,
+    ) -> Result<Option<FileId>, StorageError> {
+        for file in [file, FileId::made_by(version)] {
+            if core.state.inode(file)?.is_some_and(|inode| !inode.is_removed() && inode.content == *content) {
+                return Ok(Some(file));
+            }
+        }
+        Ok(None)
     }
 }
 

@@ -1,8 +1,9 @@
 //! Contents on their way to the parent: which it wants, which are due, which it is told of.
 
 use crate::api::{Output, Role};
-use crate::contents::Owed;
-use crate::replica::Replica;
+use crate::children::Children;
+use crate::contents::{Contents, Owed};
+use crate::replica::{Core, Replica};
 use crate::state::tables::{origin_range, parse_record_key, record_key, table, unpack};
 use std::collections::BTreeMap;
 use wayfs_types::{FileId, MetaStore, OriginId, RecordId, StorageError};
@@ -51,7 +52,7 @@ impl<S: MetaStore> Replica<S> {
     /// A server's half.
     fn want_of(&mut self, origin: OriginId, through: u64) -> Result<(), StorageError> {
         // A home lacks nothing of whom it does not know. A station may owe what a home that was put back has forgotten.
-        if self.core.config.role == Role::Home && self.origin_image(origin)?.is_none() {
+        if self.core.config.role == Role::Home && Children::origin_image(&mut self.core, origin)?.is_none() {
             return Ok(());
         }
         let (from, known) = self.contents.wants.entry(origin).or_default();
@@ -104,7 +105,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn want_from_children(&mut self, versions: &[RecordId]) {
         let mut by_child: BTreeMap<OriginId, Vec<RecordId>> = BTreeMap::new();
         for version in versions {
-            if let Ok(Some(missing)) = self.missing(*version) {
+            if let Ok(Some(missing)) = Contents::missing(&mut self.core, *version) {
                 for holder in missing.everybody() {
                     by_child.entry(holder).or_default().push(*version);
                 }
@@ -125,10 +126,11 @@ impl<S: MetaStore> Replica<S> {
             self.contents.called.extend(&versions);
         }
         for version in versions {
-            let is_ours = self.owed(version)?.is_some() || self.lent(version)?.is_some();
+            let is_ours = Contents::owed(&mut self.core, version)?.is_some()
+                || Contents::lent(&mut self.core, version)?.is_some();
             if self.core.config.role == Role::Client && !is_ours {
                 // We were put back to before we wrote it: somebody else is to be asked.
-                let writer = self.is_vanished(version)?;
+                let writer = Contents::is_vanished(&mut self.core, version)?;
                 self.contents.gone.insert(version, writer);
             } else {
                 self.contents.wanted.insert(version);
@@ -197,7 +199,7 @@ impl<S: MetaStore> Replica<S> {
         let candidates: Vec<RecordId> = self.contents.wanted.iter().filter(known).take(room).copied().collect();
         let mut due = Vec::new();
         for version in candidates {
-            match self.lent(version)? {
+            match Contents::lent(&mut self.core, version)? {
                 Some(lent) => due.push((version, Owed { file: lent.file, content: lent.content })),
                 // What nobody has of us is pushed without being asked for.
                 None => {
@@ -254,14 +256,15 @@ impl<S: MetaStore> Replica<S> {
                     let owed: Owed = unpack(&bytes)?;
                     // Of a removed file nobody needs them any more: the home says so when it has the removal. (What became one
                     // with an equal file is there.)
-                    let is_gone = self.is_gone(owed.file)? && self.is_gone(FileId::made_by(version))?;
+                    let is_gone = Contents::is_gone(&self.core, owed.file)?
+                        && Contents::is_gone(&self.core, FileId::made_by(version))?;
                     if is_gone && !self.contents.called.contains(&version) {
                         self.contents.wanted.remove(&version);
                     } else {
                         due.push((version, owed));
                     }
                 }
-                None if self.missing(version)?.is_none() => {
+                None if Contents::missing(&mut self.core, version)?.is_none() => {
                     self.contents.wanted.remove(&version);
                     if self.contents.called.remove(&version) {
                         // The home has us on record for what we know by another name, or not any more: it is to ask others.
@@ -275,12 +278,6 @@ impl<S: MetaStore> Replica<S> {
             }
         }
         Ok(due)
-    }
-
-    /// Whether nobody needs what a file holds. A version that became a copy has its record's number for its file, and may be shown there
-    /// while the file into which it was stored is removed.
-    fn is_gone(&self, file: FileId) -> Result<bool, StorageError> {
-        Ok(self.core.state.inode_meant(file)?.is_none_or(|inode| inode.is_removed()))
     }
 
     /// Contents do not overtake their record, which may yet be cancelled.
@@ -324,5 +321,13 @@ impl<S: MetaStore> Replica<S> {
     /// Whether nothing is left to push.
     pub(crate) fn pushes_done(&self) -> bool {
         self.contents.pushing.is_empty() && self.contents.haves.is_empty()
+    }
+}
+
+impl Contents {
+    /// Whether nobody needs what a file holds. A version that became a copy has its record's number for its file, and may be shown there
+    /// while the file into which it was stored is removed.
+    fn is_gone<S: MetaStore>(core: &Core<S>, file: FileId) -> Result<bool, StorageError> {
+        Ok(core.state.inode_meant(file)?.is_none_or(|inode| inode.is_removed()))
     }
 }

@@ -12,6 +12,8 @@
 //! What the home has after all it says when it is offered, and the client lets go again.
 
 use crate::api::Role;
+use crate::contents::Contents;
+use crate::histories::Histories;
 use crate::replica::{PAGE, Replica};
 use crate::state::tables::{KeyKind, kind_range, parse_image_key, table, unpack_view};
 use crate::upstream::UplinkState;
@@ -62,7 +64,7 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         let Some(from) = self.contents.recount.take() else { return Ok(()) };
-        let former: BTreeSet<OriginId> = self.former_origins(FORMER_MAX)?.into_iter().collect();
+        let former: BTreeSet<OriginId> = Histories::former_origins(&mut self.core, FORMER_MAX)?.into_iter().collect();
         let rows = self.core.state.tx().scan_raw(&from, &kind_range(table::VIEW, KeyKind::Inode).1, PAGE)?;
         let next = rows.last().filter(|_| rows.len() == PAGE).map(|(last, _)| [last.as_slice(), &[0]].concat());
         for (key, value) in rows {
@@ -87,7 +89,11 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         let is_stable = is_own && version.sequence() <= self.core.state.marks(version.origin())?.stable;
-        if is_stable || self.owed(version)?.is_some() || self.lent(version)?.is_some() || self.is_vanished(version)? {
+        if is_stable
+            || Contents::owed(&mut self.core, version)?.is_some()
+            || Contents::lent(&mut self.core, version)?.is_some()
+            || Contents::is_vanished(&mut self.core, version)?
+        {
             return Ok(());
         }
         self.look(file, version, content.clone());

@@ -3,8 +3,9 @@
 //! What left the view in one step of the home is let go with the next one. A version that was written over stays while the bytes that
 //! took its place are at no server (`contents/previous.rs`).
 
-use crate::contents::Missing;
-use crate::replica::Replica;
+use crate::contents::{Contents, Missing};
+use crate::histories::Histories;
+use crate::replica::{Core, Replica};
 use crate::state::tables::{parse_record_key, table, unpack};
 use wayfs_types::{Content, FileId, MetaStore, RecordId, StorageError, Top};
 
@@ -45,13 +46,13 @@ impl<S: MetaStore> Replica<S> {
         let mut waiting: Vec<(RecordId, Missing)> = Vec::new();
         self.core.state.each(&[table::MISSING], &[table::MISSING + 1], |key, value| {
             let (record, missing) = (parse_record_key(key)?, unpack::<Missing>(value)?);
-            if !self.is_shown(missing.file, missing.version)? {
+            if !Contents::is_shown(&self.core, missing.file, missing.version)? {
                 waiting.push((record, missing));
             }
             Ok(())
         })?;
         for (record, missing) in waiting {
-            if self.has_record(record)? && self.lost(record)?.is_none() {
+            if Histories::has_record(&mut self.core, record)? && Contents::lost(&mut self.core, record)?.is_none() {
                 let noted = missing.content.top().map(|top| (missing.file, missing.version, top));
                 self.supersede_unseen(noted.into_iter().collect());
             }
@@ -59,23 +60,12 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
-    /// Whether a file shows a version, or the copy that was made of this does.
-    fn is_shown(&self, file: FileId, version: RecordId) -> Result<bool, StorageError> {
-        for file in [file, FileId::made_by(version)] {
-            let inode = self.core.state.inode(file)?;
-            if inode.is_some_and(|inode| inode.version == version && !inode.is_removed()) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
     /// The home drops its claim on contents that no view of the future can show.
     pub(crate) fn release_superseded(&mut self) -> Result<(), StorageError> {
         while let Some(superseded) = self.contents.superseded.pop() {
-            for record in self.records_with(superseded.top)? {
-                let Some(missing) = self.missing(record)? else { continue };
-                if missing.version != superseded.version || self.is_kept(superseded, record)? {
+            for record in Contents::records_with(&mut self.core, superseded.top)? {
+                let Some(missing) = Contents::missing(&mut self.core, record)? else { continue };
+                if missing.version != superseded.version || Contents::is_kept(&mut self.core, superseded, record)? {
                     continue;
                 }
                 self.settle_missing(record, &missing);
@@ -85,12 +75,29 @@ impl<S: MetaStore> Replica<S> {
         }
         Ok(())
     }
+}
+
+impl Contents {
+    /// Whether a file shows a version, or the copy that was made of this does.
+    fn is_shown<S: MetaStore>(core: &Core<S>, file: FileId, version: RecordId) -> Result<bool, StorageError> {
+        for file in [file, FileId::made_by(version)] {
+            let inode = core.state.inode(file)?;
+            if inode.is_some_and(|inode| inode.version == version && !inode.is_removed()) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
 
     /// Whether a version that was overwritten is not to be let go yet: the bytes that took its place are at no server, and
     /// may be lost. Its client would be told that it is safe while the bytes of neither version are.
-    fn is_kept(&mut self, superseded: Superseded, record: RecordId) -> Result<bool, StorageError> {
+    fn is_kept<S: MetaStore>(
+        core: &mut Core<S>,
+        superseded: Superseded,
+        record: RecordId,
+    ) -> Result<bool, StorageError> {
         let Some(by) = superseded.by else { return Ok(false) };
-        let is_at_writer_only = self.missing(by)?.is_some_and(|missing| missing.safe.is_none());
-        Ok(is_at_writer_only && self.is_older_than(by, record)?)
+        let is_at_writer_only = Contents::missing(core, by)?.is_some_and(|missing| missing.safe.is_none());
+        Ok(is_at_writer_only && Contents::is_older_than(core, by, record)?)
     }
 }

@@ -13,9 +13,11 @@
 //! ```
 
 use crate::api::{Output, PeerId, Role};
+use crate::children::Children;
 use crate::contents::lent::{AWAY_MAX, Lent};
-use crate::contents::{AWAITED, Missing, Owed, size_of};
-use crate::replica::{Replica, StepError};
+use crate::contents::{AWAITED, Contents, Missing, Owed, size_of};
+use crate::histories::Histories;
+use crate::replica::{Core, Replica, StepError};
 use crate::state::tables::{pack, parse_record_key, record_key, root_key, table, unpack};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -54,7 +56,7 @@ impl<S: MetaStore> Replica<S> {
         self.contents.pushing.remove(&version);
         match self.core.config.role {
             Role::Client => {
-                let was_owed = self.owed(version)?.is_some();
+                let was_owed = Contents::owed(&mut self.core, version)?.is_some();
                 if let Some((file, content)) = self.take_duty(version)? {
                     tracing::error!(%version, was_owed, "the bytes of a version are gone here");
                     // What it lent a server has.
@@ -75,7 +77,8 @@ impl<S: MetaStore> Replica<S> {
             Role::Home => {
                 let is_shown = wayfs_tree::inode(&self.core.state.tx(), file)?
                     .is_some_and(|inode| inode.version == version && inode.content == *content);
-                let is_known = self.missing(version)?.is_some() || self.is_vanished(version)?;
+                let is_known = Contents::missing(&mut self.core, version)?.is_some()
+                    || Contents::is_vanished(&mut self.core, version)?;
                 if is_shown && !is_known {
                     self.put_unheld(version, file, content.clone())?;
                     self.note_holders_moved();
@@ -85,17 +88,13 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
-    pub(crate) fn owed(&mut self, version: RecordId) -> Result<Option<Owed>, StorageError> {
-        self.core.state.tx().get_raw(&record_key(table::OWED, version))?.map(|bytes| unpack(&bytes)).transpose()
-    }
-
     /// Takes out the row by which this replica answers for contents. Answers what it was about.
     fn take_duty(&mut self, version: RecordId) -> Result<Option<(FileId, Content)>, StorageError> {
-        if let Some(Owed { file, content }) = self.owed(version)? {
+        if let Some(Owed { file, content }) = Contents::owed(&mut self.core, version)? {
             self.release(version)?;
             return Ok(Some((file, content)));
         }
-        let Some(Lent { file, content, .. }) = self.lent(version)? else { return Ok(None) };
+        let Some(Lent { file, content, .. }) = Contents::lent(&mut self.core, version)? else { return Ok(None) };
         self.take_lent(version)?;
         Ok(Some((file, content)))
     }
@@ -131,14 +130,10 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
-    pub(crate) fn is_vanished(&mut self, version: RecordId) -> Result<bool, StorageError> {
-        Ok(self.core.state.tx().get_raw(&record_key(VANISHED, version))?.is_some())
-    }
-
     /// Contents that nobody has on record.
     fn put_unheld(&mut self, version: RecordId, file: FileId, content: Content) -> Result<(), StorageError> {
         let Some(root) = content.root() else { return Ok(()) };
-        if self.missing(version)?.is_some() {
+        if Contents::missing(&mut self.core, version)?.is_some() {
             return Ok(());
         }
         self.core.state.stage_totals().missing += 1;
@@ -194,10 +189,10 @@ impl<S: MetaStore> Replica<S> {
 
     /// Whether we, or somebody below us who is there, have contents by the records.
     fn is_held_below(&mut self, version: RecordId) -> Result<bool, StorageError> {
-        if self.owed(version)?.is_some() {
+        if Contents::owed(&mut self.core, version)?.is_some() {
             return Ok(true);
         }
-        let Some(missing) = self.missing(version)? else { return Ok(false) };
+        let Some(missing) = Contents::missing(&mut self.core, version)? else { return Ok(false) };
         Ok(missing.everybody().any(|child| self.will_bring(child, version)))
     }
 
@@ -249,7 +244,7 @@ impl<S: MetaStore> Replica<S> {
             Ok(())
         })?;
         for (version, missing) in gone {
-            let writer = self.is_vanished(version)?;
+            let writer = Contents::is_vanished(&mut self.core, version)?;
             if !writer && !self.writers_below(version.origin())?.is_empty() {
                 // It is there by another number, and the only one who can say that it has nothing.
                 let held = HeldVersion { version, file: missing.file, content: missing.content };
@@ -268,7 +263,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn handle_sought(&mut self, versions: Vec<HeldVersion>) -> Result<(), StorageError> {
         let mut below = Vec::new();
         for HeldVersion { version, file, content } in versions {
-            if self.owed(version)?.is_some() {
+            if Contents::owed(&mut self.core, version)?.is_some() {
                 match self.core.config.role {
                     Role::Station => self.contents.have(version),
                     // It is told and pushed like all that nobody has called safe, whatever is said of what came later.
@@ -279,7 +274,7 @@ impl<S: MetaStore> Replica<S> {
                 }
                 continue;
             }
-            if let Some(Lent { file, content, to }) = self.lent(version)? {
+            if let Some(Lent { file, content, to }) = Contents::lent(&mut self.core, version)? {
                 let held = HeldVersion { version, file, content };
                 self.keep_sought(held.clone());
                 let to = to.map(|stamp| stamp.origin);
@@ -353,11 +348,13 @@ impl<S: MetaStore> Replica<S> {
 
     /// Clients of ours with a session who wrote under an origin, be it one that they had before.
     pub(crate) fn writers_below(&mut self, origin: OriginId) -> Result<Vec<OriginId>, StorageError> {
-        let Some(node) = self.origin_image(origin)?.map(|image| image.node) else { return Ok(Vec::new()) };
+        let Some(node) = Children::origin_image(&mut self.core, origin)?.map(|image| image.node) else {
+            return Ok(Vec::new());
+        };
         let clients: Vec<OriginId> = self.children.greeted_clients().collect();
         let mut writers = Vec::new();
         for client in clients {
-            if self.origin_image(client)?.is_some_and(|image| image.node == node) {
+            if Children::origin_image(&mut self.core, client)?.is_some_and(|image| image.node == node) {
                 writers.push(client);
             }
         }
@@ -380,12 +377,12 @@ impl<S: MetaStore> Replica<S> {
         match (self.core.config.role, is_here) {
             (Role::Home, _) => self.end_look(version, &content, is_here)?,
             (Role::Station, true) => {
-                if let Some(missing) = self.missing(version)? {
+                if let Some(missing) = Contents::missing(&mut self.core, version)? {
                     self.settle_missing(version, &missing);
                 }
                 self.owe(version, file, content)?;
             }
-            (Role::Client, true) if self.owed(version)?.is_some() => {}
+            (Role::Client, true) if Contents::owed(&mut self.core, version)?.is_some() => {}
             // Written again, and not sent yet: it goes up like all that is new.
             (Role::Client, true)
                 if version.origin() == self.core.config.origin
@@ -411,6 +408,16 @@ impl<S: MetaStore> Replica<S> {
     }
 }
 
+impl Contents {
+    pub(crate) fn owed<S: MetaStore>(core: &mut Core<S>, version: RecordId) -> Result<Option<Owed>, StorageError> {
+        core.state.tx().get_raw(&record_key(table::OWED, version))?.map(|bytes| unpack(&bytes)).transpose()
+    }
+
+    pub(crate) fn is_vanished<S: MetaStore>(core: &mut Core<S>, version: RecordId) -> Result<bool, StorageError> {
+        Ok(core.state.tx().get_raw(&record_key(VANISHED, version))?.is_some())
+    }
+}
+
 /// The parent's half.
 impl<S: MetaStore> Replica<S> {
     /// A child says that neither it nor anybody below it has contents.
@@ -423,7 +430,7 @@ impl<S: MetaStore> Replica<S> {
         let is_station = self.children.is_station(child);
         if !is_station {
             for version in &versions {
-                if !self.may_speak_for(child, version.origin())? {
+                if !Contents::may_speak_for(&mut self.core, child, version.origin())? {
                     return Err(StepError::Peer(peer, "says of another's contents that they are gone".to_owned()));
                 }
             }
@@ -438,7 +445,7 @@ impl<S: MetaStore> Replica<S> {
     /// Whether the writer of an origin's records is on record under a number under which it has no session: it said that it has
     /// nothing by the one that it has. (A copy that goes on under this one, and has it after all, tells so when it comes.)
     fn is_of_writer(&mut self, other: OriginId, origin: OriginId) -> Result<bool, StorageError> {
-        Ok(self.children.peer_of(other).is_none() && self.speaks_for(origin, other)?)
+        Ok(self.children.peer_of(other).is_none() && Contents::speaks_for(&mut self.core, origin, other)?)
     }
 
     fn note_gone(
@@ -448,13 +455,13 @@ impl<S: MetaStore> Replica<S> {
         (is_station, writer): (bool, bool),
     ) -> Result<(), StorageError> {
         let origin = version.origin();
-        let Some(mut missing) = self.missing(version)? else {
-            let is_owed = self.owed(version)?.is_some();
+        let Some(mut missing) = Contents::missing(&mut self.core, version)? else {
+            let is_owed = Contents::owed(&mut self.core, version)?.is_some();
             if self.contents.sought.remove(&version).is_some() && !is_owed {
                 self.contents.gone.insert(version, writer);
                 return Ok(());
             }
-            if self.core.config.role == Role::Home && self.has_record(version)?
+            if self.core.config.role == Role::Home && Histories::has_record(&mut self.core, version)?
                 || !is_owed && self.core.state.marks(origin)?.stable >= version.sequence()
             {
                 // It is here, was replaced, or is declared lost.
@@ -468,8 +475,8 @@ impl<S: MetaStore> Replica<S> {
             self.contents.said_gone.entry(version).or_default().insert(child);
         }
         // What a station wrote itself, in place of others, it answers for alone; under a number that it had before, too.
-        let is_its_own =
-            origin == child || self.children.peer_of(origin).is_none() && self.speaks_for(child, origin)?;
+        let is_its_own = origin == child
+            || self.children.peer_of(origin).is_none() && Contents::speaks_for(&mut self.core, child, origin)?;
         let writer = writer || is_station && is_its_own;
         let (mut holders, mut spares) = (Vec::new(), Vec::new());
         for (of, kept) in [(missing.holders, &mut holders), (missing.spares, &mut spares)] {

@@ -15,8 +15,10 @@
 //! what its writers wrote; it names the span and the hash at its end, and the span is taken whole or not at all.
 
 use crate::api::{PeerId, Role};
+use crate::children::Children;
+use crate::histories::Histories;
 use crate::members::seals::Written;
-use crate::replica::{Replica, StepError};
+use crate::replica::{Core, Replica, StepError};
 use crate::state::log::LogItem;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -70,32 +72,6 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    /// The running hash at a sequence of an origin, if we still have it.
-    fn known_chain(&mut self, origin: OriginId, sequence: u64) -> Result<Option<Chain>, StorageError> {
-        if sequence == 0 {
-            return Ok(Some(Chain::START));
-        }
-        if let Some(confirmed) = self.confirmed_origin(origin)?
-            && confirmed.applied == sequence
-        {
-            return Ok(Some(confirmed.chain));
-        }
-        Ok(RecordId::new(origin, sequence).ok().and_then(|record| self.core.state.log().chain_at(record)))
-    }
-
-    /// What the parent has confirmed of an origin.
-    pub(crate) fn confirmed_origin(&mut self, origin: OriginId) -> Result<Option<Arc<Origin>>, StorageError> {
-        let key = Key::Origin(origin);
-        let image = match self.core.state.shadow(&key)? {
-            Some(shadow) => shadow.image,
-            None => wayfs_tree::View::image(&self.core.state.tx(), &key)?,
-        };
-        Ok(match image {
-            Some(Image::Origin(origin)) => Some(origin),
-            _ => None,
-        })
-    }
-
     /// Whether the parent's word of our own records is about other ones than ours, and how that shows.
     fn own_fork(&mut self, through: u64, chain: Chain) -> Result<Option<String>, StorageError> {
         let origin = self.core.config.origin;
@@ -105,7 +81,7 @@ impl<S: MetaStore> Replica<S> {
                 format!("the parent has record {origin}.{through}, and {last} is the last that this store wrote");
             return Ok(Some(text));
         }
-        let known = self.known_chain(origin, through)?;
+        let known = Histories::known_chain(&mut self.core, origin, through)?;
         Ok(known.filter(|known| *known != chain).map(|_| format!("the parent has another record {origin}.{through}")))
     }
 
@@ -126,7 +102,7 @@ impl<S: MetaStore> Replica<S> {
                 // One that it had before: of that it sends nothing.
                 continue;
             }
-            let known = self.known_chain(*origin, *through)?;
+            let known = Histories::known_chain(&mut self.core, *origin, *through)?;
             let differs = known.is_some_and(|known| known != *chain);
             // A parent that was put back lacks what ours follow: it would refuse them for that. It speaks of the origins
             // that the greeting named; of others, whose first records came since, nothing is known.
@@ -166,31 +142,8 @@ impl<S: MetaStore> Replica<S> {
             {
                 return Ok(match self.own_fork(image.applied, image.chain)? {
                     Some(fork) => Some(fork),
-                    None => self.fork_of_a_store(image.applied, images)?,
+                    None => Histories::fork_of_a_store(&mut self.core, image.applied, images)?,
                 });
-            }
-        }
-        Ok(None)
-    }
-
-    /// The parent's newest number of ours is one that a crash took from us, or another copy gave, so that its hash says nothing of our own
-    /// records before it. One of them that stored into a file which still shows what that was made upon is another one there: a copy that
-    /// went on cancelled it, for the sake of what only that copy had.
-    fn fork_of_a_store(&mut self, applied: u64, images: &[KeyImage]) -> Result<Option<String>, StorageError> {
-        if self.core.config.role != Role::Client || self.known_chain(self.core.config.origin, applied)?.is_some() {
-            return Ok(None);
-        }
-        let shows = |pair: &KeyImage| match (&pair.key, &pair.image) {
-            (Key::Inode(file), Some(Image::Inode(inode))) => Some((*file, inode.version)),
-            _ => None,
-        };
-        let shown: BTreeMap<FileId, RecordId> = images.iter().filter_map(shows).collect();
-        for position in self.core.state.log().tentative_through(self.core.config.origin, applied) {
-            let record = self.core.state.log_entry(position)?.record;
-            if let Op::Store { file, base, .. } = record.op
-                && shown.get(&file) == Some(&base)
-            {
-                return Ok(Some(format!("the parent has {applied}, and nothing of what {} stored", record.id)));
             }
         }
         Ok(None)
@@ -210,29 +163,95 @@ impl<S: MetaStore> Replica<S> {
         let differs = item.is_some_and(|item| item.chain.check() != mark.check);
         Ok(differs.then(|| format!("the parent acknowledged another record {origin}.{applied}")))
     }
+}
+
+impl Histories {
+    /// The running hash at a sequence of an origin, if we still have it.
+    fn known_chain<S: MetaStore>(
+        core: &mut Core<S>,
+        origin: OriginId,
+        sequence: u64,
+    ) -> Result<Option<Chain>, StorageError> {
+        if sequence == 0 {
+            return Ok(Some(Chain::START));
+        }
+        if let Some(confirmed) = Histories::confirmed_origin(core, origin)?
+            && confirmed.applied == sequence
+        {
+            return Ok(Some(confirmed.chain));
+        }
+        Ok(RecordId::new(origin, sequence).ok().and_then(|record| core.state.log().chain_at(record)))
+    }
+
+    /// What the parent has confirmed of an origin.
+    pub(crate) fn confirmed_origin<S: MetaStore>(
+        core: &mut Core<S>,
+        origin: OriginId,
+    ) -> Result<Option<Arc<Origin>>, StorageError> {
+        let key = Key::Origin(origin);
+        let image = match core.state.shadow(&key)? {
+            Some(shadow) => shadow.image,
+            None => wayfs_tree::View::image(&core.state.tx(), &key)?,
+        };
+        Ok(match image {
+            Some(Image::Origin(origin)) => Some(origin),
+            _ => None,
+        })
+    }
+
+    /// The parent's newest number of ours is one that a crash took from us, or another copy gave, so that its hash says nothing of our own
+    /// records before it. One of them that stored into a file which still shows what that was made upon is another one there: a copy that
+    /// went on cancelled it, for the sake of what only that copy had.
+    fn fork_of_a_store<S: MetaStore>(
+        core: &mut Core<S>,
+        applied: u64,
+        images: &[KeyImage],
+    ) -> Result<Option<String>, StorageError> {
+        if core.config.role != Role::Client || Histories::known_chain(core, core.config.origin, applied)?.is_some() {
+            return Ok(None);
+        }
+        let shows = |pair: &KeyImage| match (&pair.key, &pair.image) {
+            (Key::Inode(file), Some(Image::Inode(inode))) => Some((*file, inode.version)),
+            _ => None,
+        };
+        let shown: BTreeMap<FileId, RecordId> = images.iter().filter_map(shows).collect();
+        for position in core.state.log().tentative_through(core.config.origin, applied) {
+            let record = core.state.log_entry(position)?.record;
+            if let Op::Store { file, base, .. } = record.op
+                && shown.get(&file) == Some(&base)
+            {
+                return Ok(Some(format!("the parent has {applied}, and nothing of what {} stored", record.id)));
+            }
+        }
+        Ok(None)
+    }
 
     /// Whether a station knows the record up to which a mark goes. If not, the images that follow tell whose it is: what is said of an
     /// origin is not about our records of it before that.
-    pub(crate) fn is_placed(&mut self, mark: &Mark) -> Result<bool, StorageError> {
+    pub(crate) fn is_placed<S: MetaStore>(core: &mut Core<S>, mark: &Mark) -> Result<bool, StorageError> {
         let (origin, applied) = (mark.origin, mark.applied);
-        if self.core.config.role != Role::Station || origin == self.core.config.origin {
+        if core.config.role != Role::Station || origin == core.config.origin {
             return Ok(true);
         }
         let is_tentative =
-            RecordId::new(origin, applied).is_ok_and(|record| self.core.state.log().position_of(record).is_some());
-        Ok(is_tentative || applied <= self.core.state.confirmed_applied(origin)?)
+            RecordId::new(origin, applied).is_ok_and(|record| core.state.log().position_of(record).is_some());
+        Ok(is_tentative || applied <= core.state.confirmed_applied(origin)?)
     }
 
     /// The first of an origin's tentative records here that the parent does not have, although it has (or will not
     /// take any more) that number; `None`: as far as can be told, what it confirms is what we have.
-    pub(crate) fn first_parted(&mut self, origin: OriginId, image: &Origin) -> Result<Option<u64>, StorageError> {
-        let known = self.known_chain(origin, image.applied)?;
+    pub(crate) fn first_parted<S: MetaStore>(
+        core: &mut Core<S>,
+        origin: OriginId,
+        image: &Origin,
+    ) -> Result<Option<u64>, StorageError> {
+        let known = Histories::known_chain(core, origin, image.applied)?;
         // Or it lost what our tentative records follow.
-        let differs = known.is_some_and(|known| known != image.chain)
-            || image.applied < self.core.state.confirmed_applied(origin)?;
+        let differs =
+            known.is_some_and(|known| known != image.chain) || image.applied < core.state.confirmed_applied(origin)?;
         // Written in another life than the parent knows under such numbers, or with a number that nothing has there.
         let is_of_another_life = |item: &LogItem| image.lives.life_at(item.id.sequence()) != Some(item.life);
-        let mut tentative = self.core.state.log().tentative_of(origin);
+        let mut tentative = core.state.log().tentative_of(origin);
         let first = if differs {
             // Where the two part is not known: then all that is not confirmed counts.
             tentative.next()
@@ -249,11 +268,6 @@ impl<S: MetaStore> Replica<S> {
 
 /// The parent's half.
 impl<S: MetaStore> Replica<S> {
-    /// Whether a record was taken here.
-    pub(crate) fn has_record(&mut self, record: RecordId) -> Result<bool, StorageError> {
-        Ok(self.origin_image(record.origin())?.is_some_and(|taken| taken.has(record.sequence())))
-    }
-
     pub(crate) fn handle_chains(
         &mut self,
         peer: PeerId,
@@ -300,18 +314,6 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
-    /// A span of records that stand for others was taken: its end bears the hash of what was written.
-    pub(crate) fn end_span(&mut self, record: RecordId, chain: Chain) -> Result<(), StorageError> {
-        let Some(image) = self.origin_image(record.origin())? else { return Ok(()) };
-        if image.applied == record.sequence() && image.chain != chain {
-            self.core.state.put_image(
-                Key::Origin(record.origin()),
-                Some(Image::Origin(Arc::new(Origin { chain, ..Arc::unwrap_or_clone(image) }))),
-            )?;
-        }
-        Ok(())
-    }
-
     /// Says upon what the records of a message were written, and sends it.
     pub(crate) fn send_with_history(&mut self, up: Up, written: &BTreeMap<RecordId, Written>) {
         if let Up::Records { records } | Up::Cancelled { records, .. } = &up {
@@ -322,5 +324,28 @@ impl<S: MetaStore> Replica<S> {
             self.note_sent(records);
         }
         self.tell_parent(up);
+    }
+}
+
+impl Histories {
+    /// Whether a record was taken here.
+    pub(crate) fn has_record<S: MetaStore>(core: &mut Core<S>, record: RecordId) -> Result<bool, StorageError> {
+        Ok(Children::origin_image(core, record.origin())?.is_some_and(|taken| taken.has(record.sequence())))
+    }
+
+    /// A span of records that stand for others was taken: its end bears the hash of what was written.
+    pub(crate) fn end_span<S: MetaStore>(
+        core: &mut Core<S>,
+        record: RecordId,
+        chain: Chain,
+    ) -> Result<(), StorageError> {
+        let Some(image) = Children::origin_image(core, record.origin())? else { return Ok(()) };
+        if image.applied == record.sequence() && image.chain != chain {
+            core.state.put_image(
+                Key::Origin(record.origin()),
+                Some(Image::Origin(Arc::new(Origin { chain, ..Arc::unwrap_or_clone(image) }))),
+            )?;
+        }
+        Ok(())
     }
 }

@@ -15,18 +15,20 @@
 //! name are one file.
 
 use crate::api::{Output, PeerId, Role};
-use crate::contents::Source;
+use crate::children::Children;
 use crate::contents::access::ByWriter;
+use crate::contents::{Contents, Source};
+use crate::histories::Histories;
 use crate::histories::gaps::Gaps;
 use crate::histories::renamed::{Again, RENAMED};
 use crate::histories::restored::Lost;
 use crate::histories::rewriting::{Rewrite, Rewritten, rewritten};
-use crate::replica::{GrantError, Replica, StepError};
+use crate::members::Members;
+use crate::replica::{Core, GrantError, Replica, StepError};
 use crate::state::log::{LogEntry, LogItem};
-use crate::state::position::LogPosition;
-use crate::state::position::log_key;
+use crate::state::position::{LogPosition, log_key};
 use crate::state::tables::{pack, record_key, table};
-use crate::upstream::{FORMER_NAMED_MAX, UplinkState};
+use crate::upstream::{FORMER_NAMED_MAX, Uplink, UplinkState};
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_types::{
     Admitted, FileId, Image, Key, Life, MetaStore, Op, Origin, OriginId, Record, RecordId, Renewal, Seal, StorageError,
@@ -116,8 +118,9 @@ impl<S: MetaStore> Replica<S> {
                 return Ok(());
             }
             // What is written again would be mixed with what was written before, by the same numbers.
-            let is_used =
-                origin == of || self.is_former(origin)? || self.core.state.log().origins().any(|known| known == origin);
+            let is_used = origin == of
+                || Histories::is_former(&self.core, origin)?
+                || self.core.state.log().origins().any(|known| known == origin);
             if is_used && let Some(peer) = self.uplink.peer() {
                 return Err(StepError::Peer(peer, format!("granted origin {origin}, which is not new")));
             }
@@ -139,7 +142,7 @@ impl<S: MetaStore> Replica<S> {
         self.core.wall = wall;
         self.histories.fork.lost_after = Some(0);
         // Whom it does not know under this one it knows under none of those before: it would have given this one back (`admit_again`).
-        let former = self.former_origins(FORMER_NAMED_MAX)?;
+        let former = Histories::former_origins(&mut self.core, FORMER_NAMED_MAX)?;
         self.histories.fork.lost_before = former.into_iter().map(|origin| (origin, 0)).collect();
         match self.take_new_origin(origin, None) {
             Ok(()) => {
@@ -211,19 +214,23 @@ impl<S: MetaStore> Replica<S> {
             }
         });
         let unconfirmed: Vec<LogPosition> = unconfirmed.map(|(position, _)| *position).collect();
-        let entries = self.entries(&unconfirmed)?;
-        let image = self.confirmed_origin(former)?;
+        let entries = Histories::entries(&mut self.core, &unconfirmed)?;
+        let image = Histories::confirmed_origin(&mut self.core, former)?;
         self.part(former, Vec::new())?;
         // Of what the parent had confirmed: what was to be done upon it is written again after it.
         let mut lost_of = self.histories.fork.lost_before.clone();
         lost_of.extend(self.histories.fork.lost_after.map(|after| (former, after)));
-        let lost = if self.core.config.role == Role::Client { self.find_own_lost(&lost_of)? } else { Lost::default() };
+        let lost = if self.core.config.role == Role::Client {
+            Histories::find_own_lost(&mut self.core, &lost_of)?
+        } else {
+            Lost::default()
+        };
         for (position, _) in own {
             self.core.state.delete_row(log_key(position));
             self.core.state.stage_forgotten(position);
         }
         self.change_origin(origin)?;
-        self.keep_admission(admission);
+        Members::keep_admission(&mut self.core, admission);
         let last = self.core.state.sequence();
         self.histories.fork.told_by = self.core.state.resume().map(|known| known.stamp);
         self.core.state.set_sequence(0);
@@ -241,7 +248,7 @@ impl<S: MetaStore> Replica<S> {
             // What we saw of it at a station that wrote it again, too, comes from nobody by this name.
             self.note_lost_after(former, (visible, last));
         }
-        self.take_out_lost(&lost, &entries)?;
+        Histories::take_out_lost(&mut self.core, &lost, &entries)?;
         let lost = lost.without(&entries);
         let written = self.write_lost(lost)? + self.write_again(entries)?;
         if self.histories.fork.lost_after.is_some() {
@@ -254,10 +261,6 @@ impl<S: MetaStore> Replica<S> {
         Ok(written)
     }
 
-    fn entries(&mut self, positions: &[LogPosition]) -> Result<Vec<LogEntry>, StorageError> {
-        positions.iter().map(|position| self.core.state.log_entry(*position)).collect()
-    }
-
     /// Takes a cut of the parent over, and takes out of the view all that is tentative of an origin.
     fn part(&mut self, origin: OriginId, cut: Vec<KeyImage>) -> Result<(), StorageError> {
         self.histories.fork.parted.insert(origin);
@@ -268,7 +271,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Writes records again, as new ones of our own.
     fn write_again(&mut self, entries: Vec<LogEntry>) -> Result<u64, StorageError> {
-        let kept = self.files_with_a_last_whole_content(entries.iter().map(|entry| &entry.record))?;
+        let kept = Uplink::files_with_a_last_whole_content(&mut self.core, entries.iter().map(|entry| &entry.record))?;
         let Rewritten { left, dropped } = rewritten(entries, &kept);
         for former in dropped {
             self.let_go(former)?;
@@ -286,7 +289,7 @@ impl<S: MetaStore> Replica<S> {
             for former in formers {
                 self.note_renamed(former, Again::of(&record));
                 // What the last one stored is what the record names.
-                is_gone = self.is_vanished(former)?;
+                is_gone = Contents::is_vanished(&mut self.core, former)?;
                 source = self.let_go(former)?;
             }
             if let Some(source) = source {
@@ -323,12 +326,12 @@ impl<S: MetaStore> Replica<S> {
         if self.core.config.role == Role::Client {
             self.take_vanished(former)?;
         }
-        if self.lent(former)?.is_some() {
+        if Contents::lent(&mut self.core, former)?.is_some() {
             // Whoever has it has it under a name that nobody will confirm.
             self.take_lent(former)?;
             return Ok(Some(Source::Own));
         }
-        let Some(missing) = self.missing(former)? else { return Ok(None) };
+        let Some(missing) = Contents::missing(&mut self.core, former)? else { return Ok(None) };
         self.settle_missing(former, &missing);
         let origin = missing.holders.first().copied().unwrap_or(self.core.config.origin);
         Ok(Some(Source::Child { origin, is_station: true, held: !missing.holders.is_empty() }))
@@ -356,27 +359,14 @@ impl<S: MetaStore> Replica<S> {
     }
 }
 
+impl Histories {
+    fn entries<S: MetaStore>(core: &mut Core<S>, positions: &[LogPosition]) -> Result<Vec<LogEntry>, StorageError> {
+        positions.iter().map(|position| core.state.log_entry(*position)).collect()
+    }
+}
+
 /// The station's half.
 impl<S: MetaStore> Replica<S> {
-    /// Origins of which the home has other records than our log, with what the home has not.
-    pub(crate) fn parted_in(&mut self, cut: &[KeyImage]) -> Result<Vec<(OriginId, Vec<LogEntry>)>, StorageError> {
-        let mut parted = Vec::new();
-        if self.core.config.role != Role::Station {
-            return Ok(parted);
-        }
-        for pair in cut {
-            let (Key::Origin(origin), Some(Image::Origin(image))) = (&pair.key, &pair.image) else { continue };
-            if *origin == self.core.config.origin {
-                continue;
-            }
-            let Some(first) = self.first_parted(*origin, image)? else { continue };
-            let left = self.core.state.log().tentative_of(*origin).filter(|(_, item)| item.id.sequence() >= first);
-            let positions: Vec<LogPosition> = left.map(|(position, _)| position).collect();
-            parted.push((*origin, self.entries(&positions)?));
-        }
-        Ok(parted)
-    }
-
     /// Takes a cut over, and writes again what children wrote and the home has not.
     pub(crate) fn take_parted(
         &mut self,
@@ -474,6 +464,30 @@ impl<S: MetaStore> Replica<S> {
     }
 }
 
+impl Histories {
+    /// Origins of which the home has other records than our log, with what the home has not.
+    pub(crate) fn parted_in<S: MetaStore>(
+        core: &mut Core<S>,
+        cut: &[KeyImage],
+    ) -> Result<Vec<(OriginId, Vec<LogEntry>)>, StorageError> {
+        let mut parted = Vec::new();
+        if core.config.role != Role::Station {
+            return Ok(parted);
+        }
+        for pair in cut {
+            let (Key::Origin(origin), Some(Image::Origin(image))) = (&pair.key, &pair.image) else { continue };
+            if *origin == core.config.origin {
+                continue;
+            }
+            let Some(first) = Histories::first_parted(core, *origin, image)? else { continue };
+            let left = core.state.log().tentative_of(*origin).filter(|(_, item)| item.id.sequence() >= first);
+            let positions: Vec<LogPosition> = left.map(|(position, _)| position).collect();
+            parted.push((*origin, Histories::entries(core, &positions)?));
+        }
+        Ok(parted)
+    }
+}
+
 /// The parent's half.
 impl<S: MetaStore> Replica<S> {
     /// Whether this life of a child's store was followed by another before: then there are two of it.
@@ -493,7 +507,7 @@ impl<S: MetaStore> Replica<S> {
             return Err(StepError::Peer(peer, "wants a new origin for another".to_owned()));
         }
         if self.core.config.role != Role::Home {
-            if self.has_of(of) {
+            if Histories::has_of(&self.core, of) {
                 // It asks again.
                 return Ok(());
             }
@@ -513,16 +527,10 @@ impl<S: MetaStore> Replica<S> {
             granted => granted?,
         };
         let Some(origin) = granted else { return Ok(()) };
-        let node = self.origin_image(origin)?.map(|image| image.node);
-        let admission = node.and_then(|node| self.sign_admission(node, origin));
+        let node = Children::origin_image(&mut self.core, origin)?.map(|image| image.node);
+        let admission = node.and_then(|node| Members::sign_admission(&self.core, node, origin));
         self.children.tell(child, Down::Renewed { of, life, origin, admission });
         Ok(())
-    }
-
-    /// Whether we have records of an origin that the home lacks. Whoever gives that origin up relies on it that they come home, and keeps them
-    /// no longer.
-    fn has_of(&self, origin: OriginId) -> bool {
-        self.core.state.log().origins().any(|known| known == origin)
     }
 
     /// The origin in place of another: the one that this life got before, or a new one.
@@ -546,5 +554,13 @@ impl<S: MetaStore> Replica<S> {
         let renewed = Origin { renews: Some(renewal), ..renewed };
         self.core.state.put_image(Key::Origin(origin), Some(Image::Origin(renewed.into())))?;
         Ok(Some(origin))
+    }
+}
+
+impl Histories {
+    /// Whether we have records of an origin that the home lacks. Whoever gives that origin up relies on it that they come home, and keeps them
+    /// no longer.
+    fn has_of<S: MetaStore>(core: &Core<S>, origin: OriginId) -> bool {
+        core.state.log().origins().any(|known| known == origin)
     }
 }

@@ -4,13 +4,13 @@
 //! comparison cannot be made again. So what was found goes into the store with the part, and is read by whoever opens it before the
 //! takeover has ended. (Not which names of a crowded file differ: of these a crash forgets those of the parts that were applied.)
 
+use crate::histories::Histories;
 use crate::histories::restored::{Lost, Moved};
-use crate::replica::Replica;
+use crate::replica::{Core, Replica};
 use crate::state::tables::{pack, parse_record_key, record_key, table, unpack};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use wayfs_types::AttrVersion;
-use wayfs_types::{FileId, Inode, MetaStore, Pairs, RecordId, StorageError};
+use wayfs_types::{AttrVersion, FileId, Inode, MetaStore, Pairs, RecordId, StorageError};
 
 /// Rows of what was found: this prefix, the kind, and the file.
 const FOUND: &[u8] = &[table::META, b'r'];
@@ -68,7 +68,7 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         let mut lost = Lost::default();
-        for (key, value) in self.found_rows()? {
+        for (key, value) in Histories::found_rows(&mut self.core)? {
             let file = FileId::made_by(parse_record_key(key.get(FOUND.len()..).unwrap_or_default())?);
             match unpack::<Found>(&value)? {
                 Found::Older(upon, inode) => lost.add_older(file, upon, inode),
@@ -81,18 +81,20 @@ impl<S: MetaStore> Replica<S> {
         self.histories.fork.lost = lost;
         Ok(())
     }
+}
 
+impl Histories {
     /// The takeover has ended.
-    pub(crate) fn forget_found(&mut self) -> Result<(), StorageError> {
-        for (key, _) in self.found_rows()? {
-            self.core.state.delete_row(key);
+    pub(crate) fn forget_found<S: MetaStore>(core: &mut Core<S>) -> Result<(), StorageError> {
+        for (key, _) in Histories::found_rows(core)? {
+            core.state.delete_row(key);
         }
         Ok(())
     }
 
-    fn found_rows(&mut self) -> Result<Pairs, StorageError> {
+    fn found_rows<S: MetaStore>(core: &mut Core<S>) -> Result<Pairs, StorageError> {
         let mut until = FOUND.to_vec();
         until.push(u8::MAX);
-        self.core.state.tx().scan_raw(FOUND, &until, usize::MAX / 2)
+        core.state.tx().scan_raw(FOUND, &until, usize::MAX / 2)
     }
 }

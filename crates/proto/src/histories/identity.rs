@@ -1,7 +1,8 @@
 //! What a store was made for: it is opened as nothing else.
 
 use crate::api::Role;
-use crate::replica::{OpenError, Replica};
+use crate::histories::Histories;
+use crate::replica::{Core, OpenError, Replica};
 use crate::state::tables::{pack, table, unpack};
 use serde::{Deserialize, Serialize};
 use wayfs_types::{Life, MetaStore, OriginId, StorageError};
@@ -58,32 +59,6 @@ impl<S: MetaStore> Replica<S> {
         Ok(succeeds)
     }
 
-    /// From now on the store is of the role that we were opened in.
-    pub(crate) fn take_role(&mut self) -> Result<(), StorageError> {
-        let bytes = self.core.state.store().get(IDENTITY)?;
-        let bytes = bytes.ok_or_else(|| StorageError::Corrupt("a store without identity".to_owned()))?;
-        let identity: Identity = unpack(&bytes)?;
-        self.core
-            .state
-            .put_row(IDENTITY.to_vec(), pack(&Identity { role: role_number(self.core.config.role), ..identity }));
-        Ok(())
-    }
-
-    /// Whether this store wrote under another origin before.
-    pub(crate) fn is_former(&self, origin: OriginId) -> Result<bool, StorageError> {
-        let bytes = self.core.state.store().get(IDENTITY)?;
-        let identity: Option<Identity> = bytes.map(|bytes| unpack(&bytes)).transpose()?;
-        Ok(identity.is_some_and(|identity| identity.former.contains(&origin)))
-    }
-
-    /// The origins that this store had before, the newest last, at most so many.
-    pub(crate) fn former_origins(&mut self, limit: usize) -> Result<Vec<OriginId>, StorageError> {
-        let bytes = self.core.state.tx().get_raw(IDENTITY)?;
-        let identity: Option<Identity> = bytes.map(|bytes| unpack(&bytes)).transpose()?;
-        let former = identity.map_or(Vec::new(), |identity| identity.former);
-        Ok(former.get(former.len().saturating_sub(limit)..).unwrap_or_default().to_vec())
-    }
-
     /// From now on this store writes under another origin.
     pub(crate) fn change_origin(&mut self, origin: OriginId) -> Result<(), StorageError> {
         let bytes = self.core.state.tx().get_raw(IDENTITY)?;
@@ -97,5 +72,34 @@ impl<S: MetaStore> Replica<S> {
         self.core.config.origin = origin;
         self.histories.fork.has_former = true;
         Ok(())
+    }
+}
+
+impl Histories {
+    /// From now on the store is of the role that we were opened in.
+    pub(crate) fn take_role<S: MetaStore>(core: &mut Core<S>) -> Result<(), StorageError> {
+        let bytes = core.state.store().get(IDENTITY)?;
+        let bytes = bytes.ok_or_else(|| StorageError::Corrupt("a store without identity".to_owned()))?;
+        let identity: Identity = unpack(&bytes)?;
+        core.state.put_row(IDENTITY.to_vec(), pack(&Identity { role: role_number(core.config.role), ..identity }));
+        Ok(())
+    }
+
+    /// Whether this store wrote under another origin before.
+    pub(crate) fn is_former<S: MetaStore>(core: &Core<S>, origin: OriginId) -> Result<bool, StorageError> {
+        let bytes = core.state.store().get(IDENTITY)?;
+        let identity: Option<Identity> = bytes.map(|bytes| unpack(&bytes)).transpose()?;
+        Ok(identity.is_some_and(|identity| identity.former.contains(&origin)))
+    }
+
+    /// The origins that this store had before, the newest last, at most so many.
+    pub(crate) fn former_origins<S: MetaStore>(
+        core: &mut Core<S>,
+        limit: usize,
+    ) -> Result<Vec<OriginId>, StorageError> {
+        let bytes = core.state.tx().get_raw(IDENTITY)?;
+        let identity: Option<Identity> = bytes.map(|bytes| unpack(&bytes)).transpose()?;
+        let former = identity.map_or(Vec::new(), |identity| identity.former);
+        Ok(former.get(former.len().saturating_sub(limit)..).unwrap_or_default().to_vec())
     }
 }

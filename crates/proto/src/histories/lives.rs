@@ -6,10 +6,10 @@
 //! alone never shows so, since a child is told only what is durable.
 
 use crate::api::Role;
-use crate::replica::Replica;
+use crate::histories::Histories;
+use crate::replica::{Core, Replica};
 use crate::state::tables::{pack, parse_number_key, table, unpack};
-use wayfs_types::CommitNumber;
-use wayfs_types::{Digest, Life, MetaStore, StorageError, Time};
+use wayfs_types::{CommitNumber, Digest, Life, MetaStore, StorageError, Time};
 use wayfs_wire::{Resume, Stamp};
 
 /// Table rows of lives: this prefix, and a counter.
@@ -163,17 +163,9 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    /// Names this store for children, and its present life; made at the first need, since only then the date is known.
-    pub(crate) fn own_stamp(&mut self) -> Stamp {
-        let life = self.core.config.life;
-        let stamp = Stamp { origin: self.core.config.origin, born: self.core.wall, life };
-        let first = self.core.state.name_store(stamp);
-        Stamp { life, ..first }
-    }
-
     /// Whether a child's cursor is of our history.
     pub(crate) fn place_cursor(&mut self, resume: &Resume, is_station: bool) -> Cursor {
-        let stamp = self.own_stamp();
+        let stamp = Histories::own_stamp(&mut self.core);
         let current = self.core.state.change();
         if resume.stamp.origin != stamp.origin {
             // A station has no other parent than the home: this one took the place of the one that it knew.
@@ -188,6 +180,16 @@ impl<S: MetaStore> Replica<S> {
             return if resume.cursor <= current { Cursor::Ours } else { Cursor::Foreign };
         }
         self.histories.lives.place(resume, current)
+    }
+}
+
+impl Histories {
+    /// Names this store for children, and its present life; made at the first need, since only then the date is known.
+    pub(crate) fn own_stamp<S: MetaStore>(core: &mut Core<S>) -> Stamp {
+        let life = core.config.life;
+        let stamp = Stamp { origin: core.config.origin, born: core.wall, life };
+        let first = core.state.name_store(stamp);
+        Stamp { life, ..first }
     }
 }
 

@@ -17,8 +17,9 @@
 //! written again: what it does not show of that was removed or written over there.
 
 use crate::api::{Output, Role};
+use crate::histories::Histories;
 use crate::histories::found_lost::Kind as Found;
-use crate::replica::Replica;
+use crate::replica::{Core, Replica};
 use crate::state::log::LogEntry;
 use crate::state::tables::{KeyKind, kind_range, parse_image_key, table};
 use crate::upstream::FORMER_NAMED_MAX;
@@ -26,8 +27,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use wayfs_types::AttrVersion;
-use wayfs_types::{FileId, Image, Inode, Key, Kind, MetaStore, Op, Origin, OriginId, Place, RecordId, StorageError};
+use wayfs_types::{
+    AttrVersion, FileId, Image, Inode, Key, Kind, MetaStore, Op, Origin, OriginId, Place, RecordId, StorageError,
+};
 use wayfs_wire::KeyImage;
 
 /// What a parent lost, as far as this replica has it.
@@ -160,10 +162,13 @@ impl<S: MetaStore> Replica<S> {
         for pair in cut {
             match (&pair.key, &pair.image) {
                 (Key::Inode(file), Some(Image::Inode(now))) if *file != FileId::ROOT => {
-                    match self.confirmed_image(&pair.key)? {
+                    match Histories::confirmed_image(&mut self.core, &pair.key)? {
                         Some(Image::Inode(before)) => self.compare_with_before(*file, now, before)?,
                         // Even the trace of its removal is gone.
-                        _ if self.was_known(file.maker())? && self.was_known(now.version)? && !now.is_removed() => {
+                        _ if Histories::was_known(&mut self.core, file.maker())?
+                            && Histories::was_known(&mut self.core, now.version)?
+                            && !now.is_removed() =>
+                        {
                             let stale = now.is_crowded().then(Vec::new);
                             let moved = Moved { to: Vec::new(), stale, by: Vec::new(), user: now.uid };
                             self.histories.fork.lost.add_moved(*file, moved);
@@ -172,7 +177,7 @@ impl<S: MetaStore> Replica<S> {
                     }
                 }
                 (Key::Entry(parent, name), Some(Image::Entry(entry))) => {
-                    let was_known = self.was_known(entry.version)?;
+                    let was_known = Histories::was_known(&mut self.core, entry.version)?;
                     if !was_known {
                         self.histories.fork.lost.add_placed_since(entry.file);
                     }
@@ -187,7 +192,7 @@ impl<S: MetaStore> Replica<S> {
     /// What the parent shows under a name, and whether by a record that was known. If that is another file than before, or
     /// none, it is noted: crowded files do not say themselves which names they lost.
     pub(crate) fn note_name(&mut self, place: &Place, now: Option<(FileId, bool)>) -> Result<(), StorageError> {
-        let before = match self.confirmed_image(&Key::Entry(place.parent, place.name.clone()))? {
+        let before = match Histories::confirmed_image(&mut self.core, &Key::Entry(place.parent, place.name.clone()))? {
             Some(Image::Entry(entry)) => Some(entry),
             _ => None,
         };
@@ -205,31 +210,17 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
-    /// What the parent had confirmed of a key.
-    fn confirmed_image(&mut self, key: &Key) -> Result<Option<Image>, StorageError> {
-        match self.core.state.shadow(key)? {
-            Some(shadow) => Ok(shadow.image),
-            None => wayfs_tree::View::image(&self.core.state.tx(), key),
-        }
-    }
-
-    /// Whether the parent had told us of a record before: not if its number lies in a gap that another copy of its writer's store left.
-    fn was_known(&mut self, record: RecordId) -> Result<bool, StorageError> {
-        let origin = record.origin();
-        if origin == OriginId::GENESIS {
-            return Ok(true);
-        }
-        Ok(self.confirmed_origin(origin)?.is_some_and(|image| image.has(record.sequence())))
-    }
-
     fn compare_with_before(&mut self, file: FileId, now: &Inode, before: Arc<Inode>) -> Result<(), StorageError> {
         if before.merged_into.is_some() || now.merged_into.is_some() || before.kind != now.kind {
             return Ok(());
         }
-        let (knew_version, knew_attributes) = (self.was_known(now.version)?, self.was_known(now.attr_version.0)?);
+        let (knew_version, knew_attributes) = (
+            Histories::was_known(&mut self.core, now.version)?,
+            Histories::was_known(&mut self.core, now.attr_version.0)?,
+        );
         let is_moved = before.places != now.places || before.unlisted != now.unlisted;
         if is_moved && !now.is_removed() && (knew_version || !before.is_removed()) {
-            let moved = self.moved(now, &before)?;
+            let moved = Histories::moved(&mut self.core, now, &before)?;
             self.histories.fork.lost.add_moved(file, moved);
         }
         if before.is_removed() {
@@ -242,117 +233,12 @@ impl<S: MetaStore> Replica<S> {
         if before.kind == Kind::File && before.content != now.content {
             // A version that we never heard of was made since: then ours goes beside it.
             // So is what was a copy beside this file here, and is its content there: the parent got them in another order.
-            let had_seen = knew_version && !now.is_removed() && !self.was_copy(file, now.version)?;
+            let had_seen =
+                knew_version && !now.is_removed() && !Histories::was_copy(&mut self.core, file, now.version)?;
             let upon = if had_seen { now.version } else { before.version };
             self.histories.fork.lost.add_older(file, upon, before);
         }
         Ok(())
-    }
-
-    /// Whether what was stored into a file stands in a file that it made, and as which it may have been written over: the parent had not
-    /// got that file, or shows a conflict. What is known of the former is older then.
-    fn is_file_of_its_own(&mut self, file: FileId, version: RecordId) -> Result<bool, StorageError> {
-        let own = FileId::made_by(version);
-        Ok(own != file
-            && wayfs_tree::inode(&self.core.state.tx(), own)?.is_some_and(|inode| inode.merged_into.is_none()))
-    }
-
-    /// Whether what was stored into a file became a copy beside it, as the parent had told it.
-    fn was_copy(&mut self, file: FileId, version: RecordId) -> Result<bool, StorageError> {
-        let copy = FileId::made_by(version);
-        Ok(copy != file && self.confirmed_image(&Key::Inode(copy))?.is_some())
-    }
-
-    /// Of the files that went without a trace, those that the parent shows as copies under a report: of the record that made such a
-    /// one it may have become a copy there only, since the parent got the records in another order than we.
-    fn copies_there(&mut self, lost: &Lost) -> Result<BTreeSet<FileId>, StorageError> {
-        let traceless = lost.moved.iter().filter(|(_, moved)| moved.is_traceless()).map(|(file, _)| *file);
-        let mut copies = BTreeSet::new();
-        for file in traceless {
-            if wayfs_tree::View::image(&self.core.state.tx(), &Key::Conflict(file.maker()))?.is_some() {
-                copies.insert(file);
-            }
-        }
-        Ok(copies)
-    }
-
-    fn moved(&mut self, now: &Inode, before: &Inode) -> Result<Moved, StorageError> {
-        let mut by = Vec::new();
-        if before.is_removed() {
-            by.push(before.attr_version.0);
-        }
-        if before.is_crowded() || now.is_crowded() {
-            return Ok(Moved { to: Vec::new(), stale: Some(Vec::new()), by, user: before.uid });
-        }
-        for place in before.places.iter().filter(|place| !now.places.contains(place)) {
-            if let Some(Image::Entry(entry)) = self.confirmed_image(&Key::Entry(place.parent, place.name.clone()))? {
-                by.push(entry.version);
-            }
-        }
-        Ok(Moved { to: before.places.clone(), stale: None, by, user: before.uid })
-    }
-
-    /// Without what the parent has heard of: what it does not name of that any more was removed, and what it has otherwise
-    /// was written over, by somebody of whom we had not heard.
-    pub(crate) fn without_known(&mut self, mut lost: Lost) -> Result<Lost, StorageError> {
-        let given = self.settle_names(&mut lost)?;
-        let made = lost.gone.keys().map(|file| file.maker());
-        let others =
-            lost.older.values().map(|(_, inode)| &**inode).chain(lost.changed.values().map(|(_, inode)| &**inode));
-        let stored = lost.gone.values().chain(others).flat_map(|inode| [inode.version, inode.attr_version.0]);
-        let moved = lost.moved.values().flat_map(|moved| moved.by.iter().copied());
-        let moved = moved.chain(given.values().flatten().map(|(_, record)| *record));
-        let mut known: BTreeMap<OriginId, Option<Arc<Origin>>> = BTreeMap::new();
-        for record in made.chain(stored).chain(moved).collect::<BTreeSet<RecordId>>() {
-            if let Entry::Vacant(unknown) = known.entry(record.origin()) {
-                unknown.insert(self.confirmed_origin(record.origin())?);
-            }
-        }
-        let has = |record: RecordId| {
-            let image = known.get(&record.origin()).and_then(Option::as_ref);
-            record.origin() == OriginId::GENESIS || image.is_some_and(|image| image.has(record.sequence()))
-        };
-        // The record that made it may have become an edit there, and a copy beside the file here only: what was stored into the copy
-        // since is lost all the same.
-        lost.gone.retain(|file, inode| !has(file.maker()) || (inode.kind == Kind::File && !has(inode.version)));
-        lost.older.retain(|_, (_, inode)| !has(inode.version));
-        lost.changed.retain(|_, (_, inode)| !has(inode.attr_version.0));
-        let placed_since = std::mem::take(&mut lost.placed_since);
-        let copies = self.copies_there(&lost)?;
-        for (file, names) in given {
-            let Some(moved) = lost.moved.get_mut(&file) else { continue };
-            moved.to = names.into_iter().filter(|(_, record)| !has(*record)).map(|(place, _)| place).collect();
-        }
-        lost.moved.retain(|file, moved| {
-            // Who gives a crowded file one more name says nothing of the others.
-            let was_placed = moved.stale.is_none() && placed_since.contains(file);
-            !was_placed && !copies.contains(file) && !moved.by.iter().any(|record| has(*record))
-        });
-        Ok(lost)
-    }
-
-    /// Sorts what was noted of names to the crowded files among what is lost. Answers which names these had and by which records.
-    fn settle_names(&mut self, lost: &mut Lost) -> Result<BTreeMap<FileId, Vec<(Place, RecordId)>>, StorageError> {
-        let mut given = BTreeMap::new();
-        for (file, names) in std::mem::take(&mut lost.names) {
-            if let Some(gone) = lost.gone.get_mut(&file) {
-                let known: BTreeSet<Place> = std::mem::take(&mut gone.places).into_iter().collect();
-                gone.places = known.into_iter().chain(names.lost.into_iter().map(|(place, _)| place)).collect();
-                gone.places.sort_unstable();
-                gone.places.dedup();
-                continue;
-            }
-            if let Entry::Vacant(vacant) = lost.moved.entry(file)
-                && let Some(inode) = wayfs_tree::inode(&self.core.state.tx(), file)?.filter(|inode| inode.is_crowded())
-            {
-                vacant.insert(Moved { to: Vec::new(), stale: Some(Vec::new()), by: Vec::new(), user: inode.uid });
-            }
-            if let Some(stale) = lost.moved.get_mut(&file).and_then(|moved| moved.stale.as_mut()) {
-                *stale = names.again;
-                given.insert(file, names.lost);
-            }
-        }
-        Ok(given)
     }
 
     /// A key that the parent, that was put back, does not name any more.
@@ -376,7 +262,7 @@ impl<S: MetaStore> Replica<S> {
     /// record of each that it has. What was written again before is not among it.
     pub(crate) fn lost_of_former(&mut self) -> Result<BTreeMap<OriginId, u64>, StorageError> {
         let mut lost = BTreeMap::new();
-        for origin in self.former_origins(FORMER_NAMED_MAX)? {
+        for origin in Histories::former_origins(&mut self.core, FORMER_NAMED_MAX)? {
             let has = self.uplink.applied_of(origin);
             let left = self.uplink.lost_after(origin);
             let had = left.min(self.core.state.confirmed_applied(origin)?);
@@ -386,16 +272,152 @@ impl<S: MetaStore> Replica<S> {
         }
         Ok(lost)
     }
+}
+
+impl Histories {
+    /// What the parent had confirmed of a key.
+    fn confirmed_image<S: MetaStore>(core: &mut Core<S>, key: &Key) -> Result<Option<Image>, StorageError> {
+        match core.state.shadow(key)? {
+            Some(shadow) => Ok(shadow.image),
+            None => wayfs_tree::View::image(&core.state.tx(), key),
+        }
+    }
+
+    /// Whether the parent had told us of a record before: not if its number lies in a gap that another copy of its writer's store left.
+    fn was_known<S: MetaStore>(core: &mut Core<S>, record: RecordId) -> Result<bool, StorageError> {
+        let origin = record.origin();
+        if origin == OriginId::GENESIS {
+            return Ok(true);
+        }
+        Ok(Histories::confirmed_origin(core, origin)?.is_some_and(|image| image.has(record.sequence())))
+    }
+
+    /// Whether what was stored into a file stands in a file that it made, and as which it may have been written over: the parent had not
+    /// got that file, or shows a conflict. What is known of the former is older then.
+    fn is_file_of_its_own<S: MetaStore>(
+        core: &mut Core<S>,
+        file: FileId,
+        version: RecordId,
+    ) -> Result<bool, StorageError> {
+        let own = FileId::made_by(version);
+        Ok(own != file && wayfs_tree::inode(&core.state.tx(), own)?.is_some_and(|inode| inode.merged_into.is_none()))
+    }
+
+    /// Whether what was stored into a file became a copy beside it, as the parent had told it.
+    fn was_copy<S: MetaStore>(core: &mut Core<S>, file: FileId, version: RecordId) -> Result<bool, StorageError> {
+        let copy = FileId::made_by(version);
+        Ok(copy != file && Histories::confirmed_image(core, &Key::Inode(copy))?.is_some())
+    }
+
+    /// Of the files that went without a trace, those that the parent shows as copies under a report: of the record that made such a
+    /// one it may have become a copy there only, since the parent got the records in another order than we.
+    fn copies_there<S: MetaStore>(core: &mut Core<S>, lost: &Lost) -> Result<BTreeSet<FileId>, StorageError> {
+        let traceless = lost.moved.iter().filter(|(_, moved)| moved.is_traceless()).map(|(file, _)| *file);
+        let mut copies = BTreeSet::new();
+        for file in traceless {
+            if wayfs_tree::View::image(&core.state.tx(), &Key::Conflict(file.maker()))?.is_some() {
+                copies.insert(file);
+            }
+        }
+        Ok(copies)
+    }
+
+    fn moved<S: MetaStore>(core: &mut Core<S>, now: &Inode, before: &Inode) -> Result<Moved, StorageError> {
+        let mut by = Vec::new();
+        if before.is_removed() {
+            by.push(before.attr_version.0);
+        }
+        if before.is_crowded() || now.is_crowded() {
+            return Ok(Moved { to: Vec::new(), stale: Some(Vec::new()), by, user: before.uid });
+        }
+        for place in before.places.iter().filter(|place| !now.places.contains(place)) {
+            if let Some(Image::Entry(entry)) =
+                Histories::confirmed_image(core, &Key::Entry(place.parent, place.name.clone()))?
+            {
+                by.push(entry.version);
+            }
+        }
+        Ok(Moved { to: before.places.clone(), stale: None, by, user: before.uid })
+    }
+
+    /// Without what the parent has heard of: what it does not name of that any more was removed, and what it has otherwise
+    /// was written over, by somebody of whom we had not heard.
+    pub(crate) fn without_known<S: MetaStore>(core: &mut Core<S>, mut lost: Lost) -> Result<Lost, StorageError> {
+        let given = Histories::settle_names(core, &mut lost)?;
+        let made = lost.gone.keys().map(|file| file.maker());
+        let others =
+            lost.older.values().map(|(_, inode)| &**inode).chain(lost.changed.values().map(|(_, inode)| &**inode));
+        let stored = lost.gone.values().chain(others).flat_map(|inode| [inode.version, inode.attr_version.0]);
+        let moved = lost.moved.values().flat_map(|moved| moved.by.iter().copied());
+        let moved = moved.chain(given.values().flatten().map(|(_, record)| *record));
+        let mut known: BTreeMap<OriginId, Option<Arc<Origin>>> = BTreeMap::new();
+        for record in made.chain(stored).chain(moved).collect::<BTreeSet<RecordId>>() {
+            if let Entry::Vacant(unknown) = known.entry(record.origin()) {
+                unknown.insert(Histories::confirmed_origin(core, record.origin())?);
+            }
+        }
+        let has = |record: RecordId| {
+            let image = known.get(&record.origin()).and_then(Option::as_ref);
+            record.origin() == OriginId::GENESIS || image.is_some_and(|image| image.has(record.sequence()))
+        };
+        // The record that made it may have become an edit there, and a copy beside the file here only: what was stored into the copy
+        // since is lost all the same.
+        lost.gone.retain(|file, inode| !has(file.maker()) || (inode.kind == Kind::File && !has(inode.version)));
+        lost.older.retain(|_, (_, inode)| !has(inode.version));
+        lost.changed.retain(|_, (_, inode)| !has(inode.attr_version.0));
+        let placed_since = std::mem::take(&mut lost.placed_since);
+        let copies = Histories::copies_there(core, &lost)?;
+        for (file, names) in given {
+            let Some(moved) = lost.moved.get_mut(&file) else { continue };
+            moved.to = names.into_iter().filter(|(_, record)| !has(*record)).map(|(place, _)| place).collect();
+        }
+        lost.moved.retain(|file, moved| {
+            // Who gives a crowded file one more name says nothing of the others.
+            let was_placed = moved.stale.is_none() && placed_since.contains(file);
+            !was_placed && !copies.contains(file) && !moved.by.iter().any(|record| has(*record))
+        });
+        Ok(lost)
+    }
+
+    /// Sorts what was noted of names to the crowded files among what is lost. Answers which names these had and by which records.
+    fn settle_names<S: MetaStore>(
+        core: &mut Core<S>,
+        lost: &mut Lost,
+    ) -> Result<BTreeMap<FileId, Vec<(Place, RecordId)>>, StorageError> {
+        let mut given = BTreeMap::new();
+        for (file, names) in std::mem::take(&mut lost.names) {
+            if let Some(gone) = lost.gone.get_mut(&file) {
+                let known: BTreeSet<Place> = std::mem::take(&mut gone.places).into_iter().collect();
+                gone.places = known.into_iter().chain(names.lost.into_iter().map(|(place, _)| place)).collect();
+                gone.places.sort_unstable();
+                gone.places.dedup();
+                continue;
+            }
+            if let Entry::Vacant(vacant) = lost.moved.entry(file)
+                && let Some(inode) = wayfs_tree::inode(&core.state.tx(), file)?.filter(|inode| inode.is_crowded())
+            {
+                vacant.insert(Moved { to: Vec::new(), stale: Some(Vec::new()), by: Vec::new(), user: inode.uid });
+            }
+            if let Some(stale) = lost.moved.get_mut(&file).and_then(|moved| moved.stale.as_mut()) {
+                *stale = names.again;
+                given.insert(file, names.lost);
+            }
+        }
+        Ok(given)
+    }
 
     /// What a client made, stored or removed itself under its origins after these records, as far as its cache knows.
-    pub(crate) fn find_own_lost(&mut self, after: &BTreeMap<OriginId, u64>) -> Result<Lost, StorageError> {
+    pub(crate) fn find_own_lost<S: MetaStore>(
+        core: &mut Core<S>,
+        after: &BTreeMap<OriginId, u64>,
+    ) -> Result<Lost, StorageError> {
         let is_lost = |record: RecordId| after.get(&record.origin()).is_some_and(|after| record.sequence() > *after);
         if after.is_empty() {
             return Ok(Lost::default());
         }
         let mut files = Vec::new();
         let (from, until) = kind_range(table::VIEW, KeyKind::Inode);
-        self.core.state.each(&from, &until, |key, _| {
+        core.state.each(&from, &until, |key, _| {
             if let Key::Inode(file) = parse_image_key(key)? {
                 files.push(file);
             }
@@ -403,16 +425,16 @@ impl<S: MetaStore> Replica<S> {
         })?;
         let mut lost = Lost::default();
         for file in files {
-            let Some(inode) = wayfs_tree::inode(&self.core.state.tx(), file)? else { continue };
+            let Some(inode) = wayfs_tree::inode(&core.state.tx(), file)? else { continue };
             if is_lost(file.maker()) {
-                let names = wayfs_tree::names_of(&self.core.state.tx(), file, &inode)?;
+                let names = wayfs_tree::names_of(&core.state.tx(), file, &inode)?;
                 lost.add_gone(file, inode, names);
             } else if let Some((op, user)) = removal_of(file, &inode).filter(|_| is_lost(inode.attr_version.0)) {
                 lost.removed.insert(inode.attr_version.0, (op, user));
             } else if inode.kind == Kind::File
                 && !inode.is_removed()
                 && is_lost(inode.version)
-                && !self.is_file_of_its_own(file, inode.version)?
+                && !Histories::is_file_of_its_own(core, file, inode.version)?
             {
                 lost.add_older(file, inode.version, inode);
             }

@@ -11,15 +11,16 @@
 
 use crate::api::{Output, Role};
 use crate::contents::Source;
+use crate::histories::Histories;
 use crate::histories::renamed::Again;
 use crate::histories::restored::{Lost, Moved};
-use crate::replica::Replica;
+use crate::replica::{Core, Replica};
 use crate::state::log::LogEntry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use wayfs_types::AttrVersion;
 use wayfs_types::{
-    AttrChange, FileId, Image, Inode, Key, Kind, MetaStore, Name, Op, Place, Record, RecordId, StorageError, UserId,
+    AttrChange, AttrVersion, FileId, Image, Inode, Key, Kind, MetaStore, Name, Op, Place, Record, RecordId,
+    StorageError, UserId,
 };
 
 /// Names that wait for one another at most: of longer chains some become conflict names.
@@ -48,29 +49,6 @@ impl Names {
 }
 
 impl<S: MetaStore> Replica<S> {
-    /// A client has what its parent lost in its view as confirmed: there it would be in the way of what is written again.
-    pub(crate) fn take_out_lost(&mut self, lost: &Lost, entries: &[LogEntry]) -> Result<(), StorageError> {
-        for (file, inode) in &lost.gone {
-            for Place { parent, name } in &inode.places {
-                if wayfs_tree::entry(&self.core.state.tx(), *parent, name)?.is_some_and(|entry| entry.file == *file) {
-                    self.core.state.put_image(Key::Entry(*parent, name.clone()), None)?;
-                }
-            }
-            self.core.state.put_image(Key::Inode(*file), None)?;
-        }
-        for (file, (_, inode)) in &lost.older {
-            let first = entries.iter().find_map(|entry| match &entry.record.op {
-                Op::Store { file: stored, base, .. } if stored == file => Some(*base),
-                _ => None,
-            });
-            if let Some(version) = first {
-                let before = Inode { version, ..(**inode).clone() };
-                self.core.state.put_image(Key::Inode(*file), Some(Image::Inode(Arc::new(before))))?;
-            }
-        }
-        Ok(())
-    }
-
     /// Writes again what a parent lost. Answers how many records that took.
     pub(crate) fn write_lost(&mut self, lost: Lost) -> Result<u64, StorageError> {
         let Lost { gone, moved, older, changed, removed, .. } = lost;
@@ -177,12 +155,12 @@ impl<S: MetaStore> Replica<S> {
         }
         // What stood in the way may have changed places with this one.
         let Some(now) = wayfs_tree::inode(&self.core.state.tx(), file)? else { return Ok(()) };
-        let mut stale = self.stale_names(file, &now, moved.stale, &stood)?;
+        let mut stale = Histories::stale_names(&mut self.core, file, &now, moved.stale, &stood)?;
         for place in stood {
             if wayfs_tree::has_name(&self.core.state.tx(), file, &now, &place)? {
                 continue;
             }
-            let op = self.op_to_place(file, stale.pop(), place, names)?;
+            let op = Histories::op_to_place(&mut self.core, file, stale.pop(), place, names)?;
             names.written += self.write_op(op, moved.user, None)?;
         }
         for Place { parent, name } in stale {
@@ -193,37 +171,6 @@ impl<S: MetaStore> Replica<S> {
             names.written += self.write_op(op, moved.user, None)?;
         }
         Ok(())
-    }
-
-    /// The names that a file has and had not.
-    fn stale_names(
-        &mut self,
-        file: FileId,
-        now: &Inode,
-        noted: Option<Vec<Place>>,
-        stood: &[Place],
-    ) -> Result<Vec<Place>, StorageError> {
-        let stood: BTreeSet<&Place> = stood.iter().collect();
-        let mut stale = Vec::new();
-        for place in noted.unwrap_or_else(|| now.places.clone()) {
-            if !stood.contains(&place) && wayfs_tree::has_name(&self.core.state.tx(), file, now, &place)? {
-                stale.push(place);
-            }
-        }
-        Ok(stale)
-    }
-
-    /// Moves a file to a place, or gives it one more.
-    fn op_to_place(&mut self, file: FileId, from: Option<Place>, to: Place, names: &Names) -> Result<Op, StorageError> {
-        let Place { parent: to_parent, name: to_name } = to;
-        let Some(Place { parent: from_parent, name: from_name }) = from else {
-            return Ok(Op::Link { file, parent: to_parent, name: to_name });
-        };
-        let there = wayfs_tree::entry(&self.core.state.tx(), to_parent, &to_name)?.map(|entry| entry.file);
-        Ok(match there.filter(|there| names.waiting.contains(there)) {
-            Some(other) => Op::Exchange { from_parent, from_name, file, to_parent, to_name, other },
-            None => Op::Rename { from_parent, from_name, file, to_parent, to_name, replaced: None },
-        })
     }
 
     /// What is in a directory that was removed went before.
@@ -306,5 +253,71 @@ impl<S: MetaStore> Replica<S> {
         }
         self.core.state.stage_marks(self.core.config.origin);
         Ok(1)
+    }
+}
+
+impl Histories {
+    /// A client has what its parent lost in its view as confirmed: there it would be in the way of what is written again.
+    pub(crate) fn take_out_lost<S: MetaStore>(
+        core: &mut Core<S>,
+        lost: &Lost,
+        entries: &[LogEntry],
+    ) -> Result<(), StorageError> {
+        for (file, inode) in &lost.gone {
+            for Place { parent, name } in &inode.places {
+                if wayfs_tree::entry(&core.state.tx(), *parent, name)?.is_some_and(|entry| entry.file == *file) {
+                    core.state.put_image(Key::Entry(*parent, name.clone()), None)?;
+                }
+            }
+            core.state.put_image(Key::Inode(*file), None)?;
+        }
+        for (file, (_, inode)) in &lost.older {
+            let first = entries.iter().find_map(|entry| match &entry.record.op {
+                Op::Store { file: stored, base, .. } if stored == file => Some(*base),
+                _ => None,
+            });
+            if let Some(version) = first {
+                let before = Inode { version, ..(**inode).clone() };
+                core.state.put_image(Key::Inode(*file), Some(Image::Inode(Arc::new(before))))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The names that a file has and had not.
+    fn stale_names<S: MetaStore>(
+        core: &mut Core<S>,
+        file: FileId,
+        now: &Inode,
+        noted: Option<Vec<Place>>,
+        stood: &[Place],
+    ) -> Result<Vec<Place>, StorageError> {
+        let stood: BTreeSet<&Place> = stood.iter().collect();
+        let mut stale = Vec::new();
+        for place in noted.unwrap_or_else(|| now.places.clone()) {
+            if !stood.contains(&place) && wayfs_tree::has_name(&core.state.tx(), file, now, &place)? {
+                stale.push(place);
+            }
+        }
+        Ok(stale)
+    }
+
+    /// Moves a file to a place, or gives it one more.
+    fn op_to_place<S: MetaStore>(
+        core: &mut Core<S>,
+        file: FileId,
+        from: Option<Place>,
+        to: Place,
+        names: &Names,
+    ) -> Result<Op, StorageError> {
+        let Place { parent: to_parent, name: to_name } = to;
+        let Some(Place { parent: from_parent, name: from_name }) = from else {
+            return Ok(Op::Link { file, parent: to_parent, name: to_name });
+        };
+        let there = wayfs_tree::entry(&core.state.tx(), to_parent, &to_name)?.map(|entry| entry.file);
+        Ok(match there.filter(|there| names.waiting.contains(there)) {
+            Some(other) => Op::Exchange { from_parent, from_name, file, to_parent, to_name, other },
+            None => Op::Rename { from_parent, from_name, file, to_parent, to_name, replaced: None },
+        })
     }
 }

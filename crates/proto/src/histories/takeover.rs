@@ -9,12 +9,12 @@
 //! said nothing of it. Those are remembered as **unnamed** until the home names them.
 
 use crate::api::{Output, Role};
-use crate::replica::Replica;
+use crate::histories::Histories;
+use crate::replica::{Core, Replica};
 use crate::state::log::Shadow;
 use crate::state::tables::{number_key, parse_image_key, table, unpack};
 use std::collections::BTreeSet;
-use wayfs_types::CommitNumber;
-use wayfs_types::{Key, MetaStore, Place, StorageError};
+use wayfs_types::{CommitNumber, Key, MetaStore, Place, StorageError};
 use wayfs_wire::KeyImage;
 
 impl<S: MetaStore> Replica<S> {
@@ -26,17 +26,7 @@ impl<S: MetaStore> Replica<S> {
         self.take_images(cut)?;
         for key in keys {
             self.histories.fork.unnamed.remove(&key);
-            self.renew_key(key)?;
-        }
-        Ok(())
-    }
-
-    /// Gives a key a new number although its image stays.
-    fn renew_key(&mut self, key: Key) -> Result<(), StorageError> {
-        let image = wayfs_tree::View::image(&self.core.state.tx(), &key)?;
-        if image.is_some() {
-            self.core.state.put_image(key.clone(), image)?;
-            self.core.state.renew(key);
+            Histories::renew_key(&mut self.core, key)?;
         }
         Ok(())
     }
@@ -120,16 +110,28 @@ impl<S: MetaStore> Replica<S> {
 
     fn write_what_is_lost(&mut self) -> Result<(), StorageError> {
         let lost = std::mem::take(&mut self.histories.fork.lost);
-        let lost = self.without_known(lost)?;
-        let written_over = self.find_written_over(&lost)?;
+        let lost = Histories::without_known(&mut self.core, lost)?;
+        let written_over = Histories::find_written_over(&mut self.core, &lost)?;
         let mut records = if lost.is_empty() { 0 } else { self.write_lost(lost)? };
         records += self.write_over_again(written_over)?;
         let unwritten = std::mem::take(&mut self.histories.fork.unwritten);
         self.write_parted(unwritten)?;
-        self.forget_found()?;
+        Histories::forget_found(&mut self.core)?;
         self.take_over_forgotten()?;
         self.begin_after_loss();
         self.core.state.stage_output(Output::Recovered { records });
+        Ok(())
+    }
+}
+
+impl Histories {
+    /// Gives a key a new number although its image stays.
+    fn renew_key<S: MetaStore>(core: &mut Core<S>, key: Key) -> Result<(), StorageError> {
+        let image = wayfs_tree::View::image(&core.state.tx(), &key)?;
+        if image.is_some() {
+            core.state.put_image(key.clone(), image)?;
+            core.state.renew(key);
+        }
         Ok(())
     }
 }

@@ -3,8 +3,10 @@
 //! A lock orders data: what a child did before it let go comes before the release in its session, so it is applied
 //! when the release takes effect; and who is granted the lock thereafter is told all of it first (`Child::grants`).
 
+use crate::locks::Locks;
 use crate::locks::table::{Asker, Holder, Recall, Verdict, Which};
 use crate::replica::{Replica, StepError};
+use crate::upstream::Uplink;
 use wayfs_types::request::{LockFamily, LockOwner, LockRange, LockRequest};
 use wayfs_types::{FileId, MetaStore, OriginId};
 use wayfs_wire::{AskId, Down, LockVerdict, Up};
@@ -16,7 +18,7 @@ impl<S: MetaStore> Replica<S> {
     /// [`StepError::Storage`] if it cannot be written down that it may have some.
     pub(crate) fn handle_child_locks(&mut self, child: OriginId, up: Up) -> Result<(), StepError> {
         if let Up::Lock { ask, request } | Up::KeepLock { ask, request } = up
-            && !self.is_relayed(&request)
+            && !Locks::is_relayed(&self.core, &request)
             && !self.note_may_hold(child, request.family)?
         {
             self.children.tell(child, Down::LockAnswer { ask, verdict: LockVerdict::Overload });
@@ -28,7 +30,9 @@ impl<S: MetaStore> Replica<S> {
 
     fn take_child_locks(&mut self, child: OriginId, up: Up) {
         match up {
-            Up::Lock { ask, request } if self.is_relayed(&request) => self.relay_lock(child, ask, request),
+            Up::Lock { ask, request } if Locks::is_relayed(&self.core, &request) => {
+                self.relay_lock(child, ask, request)
+            }
             Up::Lock { ask, request } => {
                 let holder = Holder { origin: child, owner: request.owner };
                 self.suppose_left(holder, &request);
@@ -78,7 +82,7 @@ impl<S: MetaStore> Replica<S> {
     /// A child wants to keep what it had in a former session.
     fn handle_child_keeps(&mut self, child: OriginId, ask: AskId, request: LockRequest) {
         let holder = Holder { origin: child, owner: request.owner };
-        if self.is_relayed(&request) {
+        if Locks::is_relayed(&self.core, &request) {
             return self.keep_relayed(child, ask, request);
         }
         self.note_brings_locks(child);
@@ -107,7 +111,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn handle_child_test(&mut self, child: OriginId, ask: AskId, request: LockRequest) {
-        if self.is_relayed(&request) {
+        if Locks::is_relayed(&self.core, &request) {
             return self.relay_test(child, ask, request);
         }
         let holder = Holder { origin: child, owner: request.owner };
@@ -142,7 +146,7 @@ impl<S: MetaStore> Replica<S> {
     /// lock, and believes whom it waits for (`locks/grace.rs`). Claims, for which it does not wait, it believes all.
     fn comes_too_late(&self, holder: Holder, request: &LockRequest) -> bool {
         let is_claim = request.family == LockFamily::Claim;
-        let is_decided_here = is_claim || self.is_the_homes(request.file).unwrap_or(true);
+        let is_decided_here = is_claim || Uplink::is_the_homes(&self.core, request.file).unwrap_or(true);
         let is_believed = if is_claim {
             self.core.now < self.core.opened + self.core.config.lease
         } else {

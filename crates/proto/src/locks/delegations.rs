@@ -26,15 +26,16 @@
 //! Bounds: so many files of one client ([`crate::Config::lock_delegations_max`]), each a row in both tables.
 
 use crate::api::Role;
+use crate::locks::Locks;
 use crate::locks::requests::LockAsk;
 use crate::locks::table::{Asker, Recall, Verdict};
-use crate::replica::Replica;
+use crate::replica::{Core, Replica};
+use crate::upstream::Uplink;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use wayfs_types::request::{Answer, LockFamily, LockRequest, Outcome, RequestId};
 use wayfs_types::{FileId, FsError, MetaStore, OriginId, Time};
-use wayfs_wire::DelegationId;
-use wayfs_wire::{AskId, Down, LOCKS_TOLD_MAX, Up};
+use wayfs_wire::{AskId, DelegationId, Down, LOCKS_TOLD_MAX, Up};
 
 /// Files of one client that it decides about.
 pub(crate) const FILES_MAX: usize = 1024;
@@ -103,7 +104,7 @@ impl<S: MetaStore> Replica<S> {
         if !self.uses_delegated(&request) {
             return None;
         }
-        let holder = self.own_holder(request.owner);
+        let holder = Locks::own_holder(&self.core, request.owner);
         let at_once = LockRequest { wait: false, ..request };
         match self.locks.table.lock(Asker::Own(id), holder, at_once) {
             Verdict::Granted => {
@@ -124,7 +125,7 @@ impl<S: MetaStore> Replica<S> {
         if !self.uses_delegated(request) {
             return None;
         }
-        Some(Ok(Answer::Lock(self.locks.table.test(self.own_holder(request.owner), request))))
+        Some(Ok(Answer::Lock(self.locks.table.test(Locks::own_holder(&self.core, request.owner), request))))
     }
 
     /// Whether we decide about this. What has become the home's to give we do not, and nothing when the parent may have taken us for
@@ -135,7 +136,7 @@ impl<S: MetaStore> Replica<S> {
         if !is_heard || !self.is_delegated(file, family) {
             return false;
         }
-        if self.is_the_homes(file).unwrap_or(true) {
+        if Uplink::is_the_homes(&self.core, file).unwrap_or(true) {
             self.return_locks(file, family);
             return false;
         }
@@ -177,7 +178,7 @@ impl<S: MetaStore> Replica<S> {
         else {
             return;
         };
-        let times = (self.core.now, self.unused_max());
+        let times = (self.core.now, Locks::unused_max(&self.core));
         if let Some(delegations) = self.delegations_mut() {
             delegations.begin((request.file, request.family), serial, times);
         }
@@ -211,14 +212,9 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    /// For how long a file stays that no program has locked.
-    fn unused_max(&self) -> Duration {
-        self.core.config.lease / 2
-    }
-
     /// Returns what no program uses: a client that goes is not waited for because of it.
     pub(crate) fn return_unused_locks(&mut self) {
-        let (now, unused) = (self.core.now, self.unused_max());
+        let (now, unused) = (self.core.now, Locks::unused_max(&self.core));
         let Some(delegations) = self.delegations().filter(|of| of.look_at.is_some_and(|at| now >= at)) else { return };
         let old = delegations.rows.iter().filter(|(_, row)| now >= row.used + unused);
         for (file, family) in old.map(|(key, _)| *key).collect::<Vec<_>>() {
@@ -232,6 +228,13 @@ impl<S: MetaStore> Replica<S> {
     }
 }
 
+impl Locks {
+    /// For how long a file stays that no program has locked.
+    fn unused_max<S: MetaStore>(core: &Core<S>) -> Duration {
+        core.config.lease / 2
+    }
+}
+
 /// The parent's half.
 impl<S: MetaStore> Replica<S> {
     /// A client asks for a lock that nobody else is concerned with: it decides about the file from here on. Answers whether it does.
@@ -239,7 +242,7 @@ impl<S: MetaStore> Replica<S> {
         let is_client = self.children.is_client(child);
         let most = self.core.config.lock_delegations_max;
         let may_be = is_client && most > 0 && request.family != LockFamily::Claim;
-        if !may_be || self.is_the_homes(request.file).unwrap_or(true) {
+        if !may_be || Uplink::is_the_homes(&self.core, request.file).unwrap_or(true) {
             return false;
         }
         let Some(serial) = self.locks.table.delegate(child, request, most) else { return false };

@@ -14,10 +14,11 @@
 //! A row is written when a child asks for a lock and there is none, and taken back a lease later or more, when it has nothing here.
 //! So whoever takes locks in turn costs one small write, and nobody waits for those who had none.
 
+use crate::locks::Locks;
 use crate::locks::kept::locks_end;
 use crate::locks::requests::own_outcome;
 use crate::locks::table::{Asker, Decided};
-use crate::replica::{Replica, StepError};
+use crate::replica::{Core, Replica, StepError};
 use crate::state::tables::{origin_key, pack, parse_origin_key, unpack};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -98,11 +99,6 @@ impl<S: MetaStore> Replica<S> {
         }
         self.locks.grace = grace;
         Ok(())
-    }
-
-    /// Writes down that any member may have locks.
-    pub(crate) fn note_all_may_hold(&mut self) {
-        self.core.state.put_row(origin_key(HOLDER, ALL), pack(&HolderRow { is_station: true, life: Life::NONE }));
     }
 
     /// Writes down that a child may have locks from now on. Answers whether there was room for it.
@@ -193,5 +189,12 @@ impl<S: MetaStore> Replica<S> {
                 (Asker::Own(id), Decided::Tested(held)) => self.end_request(id, Ok(Answer::Lock(held))),
             }
         }
+    }
+}
+
+impl Locks {
+    /// Writes down that any member may have locks.
+    pub(crate) fn note_all_may_hold<S: MetaStore>(core: &mut Core<S>) {
+        core.state.put_row(origin_key(HOLDER, ALL), pack(&HolderRow { is_station: true, life: Life::NONE }));
     }
 }

@@ -21,11 +21,13 @@
 //! member on record, and if there are more, all that it took along counts as given.
 
 use crate::api::{PeerId, Role};
+use crate::locks::Locks;
 use crate::locks::requests::own_outcome;
 use crate::locks::rounds::{Asking, Wanted};
 use crate::locks::table::{Asker, Holder, LockTable, Verdict};
-use crate::replica::Replica;
+use crate::replica::{Core, Replica};
 use crate::state::tables::{origin_key, pack, parse_origin_key, unpack};
+use crate::upstream::Uplink;
 use std::collections::BTreeMap;
 use wayfs_types::request::{Answer, LockFamily, LockKind, LockOwner, LockRange, LockRequest};
 use wayfs_types::{MetaStore, OriginId, StorageError, Time};
@@ -140,7 +142,7 @@ impl<S: MetaStore> Replica<S> {
             let LockRequest { file, family, owner, range, .. } = request;
             let holder = Holder { origin: client, owner };
             let is_relayed = self.locks.relays.has(&(file, family, holder));
-            if is_relayed || !self.may_be_taken_along(&request) {
+            if is_relayed || !Locks::may_be_taken_along(&self.core, &request) {
                 let granted = self.locks.table.unlock(holder, file, family, range);
                 self.tell_granted(granted);
             }
@@ -160,21 +162,16 @@ impl<S: MetaStore> Replica<S> {
         self.locks.left.clients.insert(client, Left { is_known: false, is_nowhere: false });
         self.locks.table.note_left(client);
         for wanted in self.locks.table.waited_for() {
-            if self.may_be_taken_along(&wanted) {
+            if Locks::may_be_taken_along(&self.core, &wanted) {
                 self.locks.table.suppose(client, &wanted);
             }
         }
     }
 
-    /// Whether a lock is one that clients take along: what the home gives they know to have lost.
-    fn may_be_taken_along(&self, request: &LockRequest) -> bool {
-        request.family != LockFamily::Claim && !self.is_the_homes(request.file).unwrap_or(true)
-    }
-
     /// Before something is asked for: who left without saying what he has is taken to have it.
     pub(crate) fn suppose_left(&mut self, holder: Holder, request: &LockRequest) {
         if self.locks.left.clients.values().all(|left| left.is_known)
-            || !self.may_be_taken_along(request)
+            || !Locks::may_be_taken_along(&self.core, request)
             || self.locks.table.has_kept(holder, request)
         {
             return;
@@ -384,6 +381,13 @@ impl<S: MetaStore> Replica<S> {
         for client in self.locks.left.given.keys().copied().collect::<Vec<_>>() {
             self.tell_given(client);
         }
+    }
+}
+
+impl Locks {
+    /// Whether a lock is one that clients take along: what the home gives they know to have lost.
+    fn may_be_taken_along<S: MetaStore>(core: &Core<S>, request: &LockRequest) -> bool {
+        request.family != LockFamily::Claim && !Uplink::is_the_homes(core, request.file).unwrap_or(true)
     }
 }
 

@@ -12,6 +12,7 @@
 //! request that waits for it.
 
 use crate::api::Role;
+use crate::locks::Locks;
 use crate::replica::Replica;
 use crate::state::position::LogPosition;
 use std::collections::VecDeque;
@@ -46,8 +47,12 @@ impl LockMail {
 impl<S: MetaStore> Replica<S> {
     /// Asks for a lock. One that shares what was held alone is a release as well.
     pub(crate) fn post_lock(&mut self, ask: AskId, request: LockRequest) {
-        let held =
-            self.locks.table.held_in(self.own_holder(request.owner), request.file, request.family, request.range);
+        let held = self.locks.table.held_in(
+            Locks::own_holder(&self.core, request.owner),
+            request.file,
+            request.family,
+            request.range,
+        );
         let lets_in = request.kind == LockKind::Read && held.iter().any(|held| held.kind == LockKind::Write);
         // `flock` gives up what it holds before it waits for the other kind.
         let lets_go = request.family == LockFamily::Flock && !held.is_empty();
@@ -123,6 +128,8 @@ impl<S: MetaStore> Replica<S> {
     /// machine has it by now.
     pub(crate) fn let_go_in_order(&self) -> Vec<LockRequest> {
         let all = self.locks.mail.waiting.iter().flat_map(|message| &message.held);
-        all.filter(|held| self.locks.table.test(self.own_holder(held.owner), held).is_none()).copied().collect()
+        all.filter(|held| self.locks.table.test(Locks::own_holder(&self.core, held.owner), held).is_none())
+            .copied()
+            .collect()
     }
 }

@@ -18,9 +18,11 @@
 //! station, until that hears no more of it for a lease.
 
 use crate::api::Role;
+use crate::locks::Locks;
 use crate::locks::requests::LockAsk;
 use crate::locks::table::{Asker, Holder, LOCKS_MAX, Verdict, overlaps};
-use crate::replica::Replica;
+use crate::replica::{Core, Replica};
+use crate::upstream::Uplink;
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_types::request::{LockFamily, LockOwner, LockRange, LockRequest};
 use wayfs_types::{FileId, MetaStore, OriginId};
@@ -92,13 +94,6 @@ fn for_home(holder: Holder, request: &LockRequest) -> LockRequest {
 }
 
 impl<S: MetaStore> Replica<S> {
-    /// Whether a child's lock is the home's to give.
-    pub(crate) fn is_relayed(&self, request: &LockRequest) -> bool {
-        // What cannot be read is not given here: another station may give it, too.
-        let is_the_homes = || request.family == LockFamily::Claim || self.is_the_homes(request.file).unwrap_or(true);
-        self.core.config.role == Role::Station && is_the_homes()
-    }
-
     pub(crate) fn relay_lock(&mut self, child: OriginId, ask: AskId, request: LockRequest) {
         let relayed = Relayed { child, wish: Wish::Take(ask), request };
         if !self.is_trusted() {
@@ -358,6 +353,16 @@ impl<S: MetaStore> Replica<S> {
             let ask = self.ask_lock(LockAsk::Relay(relayed));
             self.tell_parent(Up::KeepLock { ask, request: for_home(relayed.holder(), &relayed.request) });
         }
+    }
+}
+
+impl Locks {
+    /// Whether a child's lock is the home's to give.
+    pub(crate) fn is_relayed<S: MetaStore>(core: &Core<S>, request: &LockRequest) -> bool {
+        // What cannot be read is not given here: another station may give it, too.
+        let is_the_homes =
+            || request.family == LockFamily::Claim || Uplink::is_the_homes(core, request.file).unwrap_or(true);
+        core.config.role == Role::Station && is_the_homes()
     }
 }
 

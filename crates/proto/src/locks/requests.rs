@@ -17,10 +17,11 @@
 //! for; until it has spoken, no other question of the same owner about the same file is put.
 
 use crate::api::Role;
+use crate::locks::Locks;
 use crate::locks::relay::{Relayed, Wish};
 use crate::locks::table::{Asker, Holder, Verdict, Which};
-use crate::replica::{Replica, StepError};
-use crate::upstream::UplinkState;
+use crate::replica::{Core, Replica, StepError};
+use crate::upstream::{Uplink, UplinkState};
 use std::time::Duration;
 use wayfs_types::request::{Answer, LockFamily, LockOwner, LockRange, LockRequest, Outcome, RequestId};
 use wayfs_types::{FileId, FsError, MetaStore, OriginId};
@@ -64,10 +65,6 @@ impl LockAsk {
 }
 
 impl<S: MetaStore> Replica<S> {
-    pub(crate) fn own_holder(&self, owner: LockOwner) -> Holder {
-        Holder { origin: self.core.config.origin, owner }
-    }
-
     /// Whether locks are the parent's to give.
     pub(crate) fn locks_go_up(&self) -> bool {
         let connected = |state| matches!(state, UplinkState::CatchingUp | UplinkState::Live);
@@ -123,11 +120,11 @@ impl<S: MetaStore> Replica<S> {
             self.post_lock(ask, request);
             return None;
         }
-        if let Some(refused) = self.refuse_the_homes(request.file) {
+        if let Some(refused) = Locks::refuse_the_homes(&self.core, request.file) {
             return Some(refused);
         }
-        self.suppose_left(self.own_holder(request.owner), &request);
-        let verdict = self.locks.table.lock(Asker::Own(id), self.own_holder(request.owner), request);
+        self.suppose_left(Locks::own_holder(&self.core, request.owner), &request);
+        let verdict = self.locks.table.lock(Asker::Own(id), Locks::own_holder(&self.core, request.owner), request);
         if verdict == Verdict::Granted {
             let granted = self.locks.table.wake_beside(&request);
             self.tell_granted(granted);
@@ -144,22 +141,13 @@ impl<S: MetaStore> Replica<S> {
             self.post_in_turn(Up::TestLock { ask, request });
             return None;
         }
-        if let Some(refused) = self.refuse_the_homes(request.file) {
+        if let Some(refused) = Locks::refuse_the_homes(&self.core, request.file) {
             return Some(refused);
         }
-        let holder = self.own_holder(request.owner);
+        let holder = Locks::own_holder(&self.core, request.owner);
         match self.locks.table.defers_test(Asker::Own(id), holder, request) {
             Some(verdict) => own_outcome(verdict),
             None => Some(Ok(Answer::Lock(self.locks.table.test(holder, &request)))),
-        }
-    }
-
-    /// Without a parent nobody gives locks that are the home's to give, nor those of which that cannot be read.
-    fn refuse_the_homes(&self, file: FileId) -> Option<Outcome> {
-        match self.is_the_homes(file) {
-            Ok(false) => None,
-            Ok(true) => Some(Err(FsError::Unreachable)),
-            Err(_) => Some(Err(FsError::Io)),
         }
     }
 
@@ -171,7 +159,7 @@ impl<S: MetaStore> Replica<S> {
         owner: LockOwner,
         range: LockRange,
     ) -> Result<(), FsError> {
-        let holder = self.own_holder(owner);
+        let holder = Locks::own_holder(&self.core, owner);
         let held = self.locks.table.held_in(holder, file, family, range);
         let granted = self.locks.table.unlock(holder, file, family, range);
         self.note_returned(file, family, owner);
@@ -284,7 +272,7 @@ impl<S: MetaStore> Replica<S> {
                 self.end_request(id, Err(FsError::Unreachable));
             }
             (LockAsk::Lock(id, request) | LockAsk::Cancelled(id, request), LockVerdict::Granted) => {
-                let holder = self.own_holder(request.owner);
+                let holder = Locks::own_holder(&self.core, request.owner);
                 self.locks.table.mirror(holder, &request);
                 self.note_lent(&request);
                 self.end_request(id, Ok(Answer::Done));
@@ -320,7 +308,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// A lock of ours is not ours any more: another may have had it since.
     pub(crate) fn lose_lock(&mut self, file: FileId, family: LockFamily, owner: LockOwner, range: LockRange) {
-        let holder = self.own_holder(owner);
+        let holder = Locks::own_holder(&self.core, owner);
         if self.locks.table.held_in(holder, file, family, range).is_empty() {
             return;
         }
@@ -352,7 +340,7 @@ impl<S: MetaStore> Replica<S> {
     fn put_back_lock(&mut self, request: &LockRequest) {
         let LockRequest { file, family, owner, range, .. } = *request;
         let mut at = Some(range.start);
-        for held in self.locks.table.held_in(self.own_holder(owner), file, family, range) {
+        for held in self.locks.table.held_in(Locks::own_holder(&self.core, owner), file, family, range) {
             if let Some(start) = at.filter(|start| *start < held.range.start) {
                 let range = LockRange { start, end: held.range.start - 1 };
                 self.post_in_turn(Up::Unlock { file, family, owner, range });
@@ -392,6 +380,21 @@ impl<S: MetaStore> Replica<S> {
             self.end_request(id, Err(FsError::Interrupted));
         }
         self.requests.wake_locks();
+    }
+}
+
+impl Locks {
+    pub(crate) fn own_holder<S: MetaStore>(core: &Core<S>, owner: LockOwner) -> Holder {
+        Holder { origin: core.config.origin, owner }
+    }
+
+    /// Without a parent nobody gives locks that are the home's to give, nor those of which that cannot be read.
+    fn refuse_the_homes<S: MetaStore>(core: &Core<S>, file: FileId) -> Option<Outcome> {
+        match Uplink::is_the_homes(core, file) {
+            Ok(false) => None,
+            Ok(true) => Some(Err(FsError::Unreachable)),
+            Err(_) => Some(Err(FsError::Io)),
+        }
     }
 }
 

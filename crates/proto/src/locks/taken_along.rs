@@ -5,6 +5,7 @@
 //! What a program let go of is no more of that server, also if it was taken anew since.
 
 use crate::api::Role;
+use crate::locks::Locks;
 use crate::locks::relay::Row;
 use crate::locks::table::LockTable;
 use crate::replica::Replica;
@@ -38,7 +39,7 @@ impl<S: MetaStore> Replica<S> {
         let Some(stamp) = self.uplink.stamp() else { return };
         for held in self.locks.table.held_by(self.core.config.origin) {
             if held.family != LockFamily::Claim {
-                let row = (held.file, held.family, self.own_holder(held.owner));
+                let row = (held.file, held.family, Locks::own_holder(&self.core, held.owner));
                 self.locks.taken_along.servers.entry(row).or_default().insert(stamp.origin);
             }
         }

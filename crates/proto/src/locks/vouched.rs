@@ -8,10 +8,11 @@
 //! (`locks/kept.rs`).
 
 use crate::api::Role;
+use crate::locks::Locks;
 use crate::locks::relay::Row;
 use crate::locks::requests::LockAsk;
 use crate::replica::Replica;
-use crate::upstream::UplinkState;
+use crate::upstream::{Uplink, UplinkState};
 use std::collections::BTreeSet;
 use wayfs_types::request::{LockFamily, LockOwner, LockRange, LockRequest};
 use wayfs_types::{FileId, MetaStore, Time};
@@ -70,19 +71,19 @@ impl Vouched {
 impl<S: MetaStore> Replica<S> {
     /// A lock was granted to one of our programs.
     pub(crate) fn note_lent(&mut self, request: &LockRequest) {
-        if self.is_the_homes(request.file).unwrap_or(true) {
-            self.locks.vouched.add((request.file, request.family, self.own_holder(request.owner)));
+        if Uplink::is_the_homes(&self.core, request.file).unwrap_or(true) {
+            self.locks.vouched.add((request.file, request.family, Locks::own_holder(&self.core, request.owner)));
         }
     }
 
     /// Whether what our parent granted may be another's by now: the word came by a line that stood still.
     pub(crate) fn comes_late(&self, file: FileId) -> bool {
-        self.core.now >= self.locks.vouched.until && self.is_the_homes(file).unwrap_or(true)
+        self.core.now >= self.locks.vouched.until && Uplink::is_the_homes(&self.core, file).unwrap_or(true)
     }
 
     /// A program let go of a range.
     pub(crate) fn note_returned(&mut self, file: FileId, family: LockFamily, owner: LockOwner) {
-        let holder = self.own_holder(owner);
+        let holder = Locks::own_holder(&self.core, owner);
         if self.locks.table.held_in(holder, file, family, LockRange::WHOLE).is_empty() {
             self.locks.vouched.remove(&(file, family, holder));
             self.locks.taken_along.remove(&(file, family, holder));

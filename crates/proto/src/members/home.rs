@@ -1,6 +1,7 @@
 //! What only the home of a volume does: admitting machines, and turning them away.
 
 use crate::api::Role;
+use crate::children::Children;
 use crate::replica::{GrantError, Replica};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -98,7 +99,10 @@ impl<S: MetaStore> Replica<S> {
         admission: Option<Seal>,
     ) -> Result<bool, GrantError> {
         let may_have_forgotten = self.core.config.role == Role::Home && self.histories.is_later_life();
-        if !may_have_forgotten || origin == OriginId::GENESIS || self.origin_image(origin)?.is_some() {
+        if !may_have_forgotten
+            || origin == OriginId::GENESIS
+            || Children::origin_image(&mut self.core, origin)?.is_some()
+        {
             return Ok(false);
         }
         if !self.is_admission(node, origin, admission.as_ref()) {
@@ -161,7 +165,7 @@ impl<S: MetaStore> Replica<S> {
         }
         self.core.now = self.core.now.max(now);
         self.core.wall = wall;
-        let known = self.origin_image(origin)?.filter(|image| image.node == node);
+        let known = Children::origin_image(&mut self.core, origin)?.filter(|image| image.node == node);
         let Some(image) = known.filter(|image| image.admitted != Admitted::Home) else { return Ok(false) };
         let Standing { admitted, limits } = standing.into();
         // A quota is no matter of tickets.

@@ -10,8 +10,10 @@
 //! What a station took its home takes, too, whatever the sums are there: it was acknowledged.
 
 use crate::api::{PeerId, Role};
+use crate::children::Children;
+use crate::members::Members;
 use crate::members::usage::{ALL, Change, Usage, UsageChange};
-use crate::replica::{GrantError, Replica, StepError};
+use crate::replica::{Core, GrantError, Replica, StepError};
 use crate::state::overlay::Changed;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wayfs_types::request::Change as Asked;
@@ -157,18 +159,9 @@ impl<S: MetaStore> Replica<S> {
         Ok(count)
     }
 
-    /// The quota of the whole volume: it stands in the row of its home.
-    ///
-    /// # Errors
-    /// [`StorageError`] if it cannot be read.
-    pub fn quota_of_volume(&self) -> Result<Quota, StorageError> {
-        let of_home = |(_, image): (OriginId, Origin)| (image.admitted == Admitted::Home).then_some(image.limits.quota);
-        Ok(self.core.state.origins()?.into_iter().find_map(of_home).unwrap_or(Quota::NONE))
-    }
-
     /// Reads the quota of the volume at opening.
     pub(crate) fn begin_quotas(&mut self) -> Result<(), StorageError> {
-        self.members.quotas.of_volume = self.quota_of_volume()?;
+        self.members.quotas.of_volume = Members::quota_of_volume(&self.core)?;
         Ok(())
     }
 
@@ -186,7 +179,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Quotas may have changed: those of the children are read anew, and they are told.
     pub(crate) fn note_quotas(&mut self) -> Result<(), StorageError> {
-        self.members.quotas.of_volume = self.quota_of_volume()?;
+        self.members.quotas.of_volume = Members::quota_of_volume(&self.core)?;
         let clients: Vec<OriginId> = self.children.all().filter(|child| self.children.is_client(*child)).collect();
         for child in clients {
             self.read_quota(child)?;
@@ -197,7 +190,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Notes which quota a child has that greets.
     pub(crate) fn read_quota(&mut self, child: OriginId) -> Result<(), StorageError> {
-        let quota = self.origin_image(child)?.map_or(Quota::NONE, |image| image.limits.quota);
+        let quota = Children::origin_image(&mut self.core, child)?.map_or(Quota::NONE, |image| image.limits.quota);
         self.children.set_quota(child, quota);
         Ok(())
     }
@@ -207,13 +200,12 @@ impl<S: MetaStore> Replica<S> {
         [(own, child), (self.members.quotas.of_volume, ALL)]
     }
 
-    fn usage_under(&self, origin: OriginId) -> Result<Usage, StorageError> {
-        if origin == ALL { self.usage_of_volume() } else { self.usage(origin) }
-    }
-
     fn lefts(&self, child: OriginId) -> Result<[Left; 2], StorageError> {
         let [own, all] = self.quotas_of(child);
-        Ok([Left::of(own.0, self.usage_under(own.1)?), Left::of(all.0, self.usage_under(all.1)?)])
+        Ok([
+            Left::of(own.0, Members::usage_under(&self.core, own.1)?),
+            Left::of(all.0, Members::usage_under(&self.core, all.1)?),
+        ])
     }
 
     /// What a client's quotas leave, as a disk would be told.
@@ -226,7 +218,7 @@ impl<S: MetaStore> Replica<S> {
         }
         let lefts = self.lefts(child)?;
         let is_refused = self.members.quotas.refused.get(&child).is_some_and(|then| !has_more(&lefts, then));
-        let through = self.applied_by(child)?;
+        let through = Members::applied_by(&self.core, child)?;
         for ((quota, of), left) in quotas.into_iter().zip(lefts) {
             if quota == Quota::NONE {
                 continue;
@@ -241,13 +233,6 @@ impl<S: MetaStore> Replica<S> {
         Ok(rooms)
     }
 
-    fn applied_by(&self, origin: OriginId) -> Result<u64, StorageError> {
-        Ok(match self.core.state.image(&Key::Origin(origin))? {
-            Some(Image::Origin(image)) => image.applied,
-            _ => 0,
-        })
-    }
-
     /// Tells clients what they have left, where that is news: those that have something to hear anyway, those that wait, and all when
     /// much of the volume's quota was used or became free.
     pub(crate) fn tell_quotas(&mut self) -> Result<(), StorageError> {
@@ -256,7 +241,7 @@ impl<S: MetaStore> Replica<S> {
             due.extend(self.children.busy().filter(|child| self.children.quota_of(*child) != Quota::NONE));
         } else {
             due.extend(self.children.busy());
-            let (quota, used) = (self.members.quotas.of_volume, self.usage_of_volume()?);
+            let (quota, used) = (self.members.quotas.of_volume, Members::usage_of_volume(&self.core)?);
             if is_news(Left::of(quota, used), Left::of(quota, self.members.quotas.told), quota) {
                 self.members.quotas.told = used;
                 due.extend(self.children.all());
@@ -297,7 +282,7 @@ impl<S: MetaStore> Replica<S> {
         }
         let change = UsageChange::of(self.core.state.overlay());
         for (quota, of) in quotas {
-            let (used, more) = (self.usage_under(of)?, change.for_origin(of));
+            let (used, more) = (Members::usage_under(&self.core, of)?, change.for_origin(of));
             let goes_beyond = |max: Option<u64>, used: u64, more: i64| {
                 more > 0 && max.is_some_and(|max| used.saturating_add_signed(more) > max.saturating_add(slack(max)))
             };
@@ -343,7 +328,7 @@ impl<S: MetaStore> Replica<S> {
     /// # Errors
     /// [`StorageError`] if it cannot be read.
     pub fn has_quota_for(&self, file: FileId, size: u64) -> Result<bool, StorageError> {
-        Ok(!self.has_quota() || self.allows(self.growth_of(file, size)?))
+        Ok(!self.has_quota() || self.allows(Members::growth_of(&self.core, file, size)?))
     }
 
     /// The least room of the servers on the way to the home, quotas included, and how many files those leave. What was written here
@@ -361,14 +346,6 @@ impl<S: MetaStore> Replica<S> {
         rooms.reduce(|one, other| (std::cmp::min_by_key(one.0, other.0, |room| room.left), one.1.min(other.1)))
     }
 
-    fn growth_of(&self, file: FileId, size: u64) -> Result<Growth, StorageError> {
-        let known = self.core.state.inode(file)?.map(|inode| (inode.content.size(), inode.version.origin()));
-        let (before, writer) = known.unwrap_or((0, self.core.config.origin));
-        let own_before = if writer == self.core.config.origin { before } else { 0 };
-        let bytes = |before: u64| Change { bytes: signed(size).saturating_sub(signed(before)), files: 0 };
-        Ok(Growth { own: bytes(own_before), all: bytes(before) })
-    }
-
     /// Whether our quotas, as far as we were told of any, allow a change.
     pub(crate) fn quota_allows(&self, change: &Asked) -> Result<bool, StorageError> {
         if !self.has_quota() {
@@ -382,7 +359,7 @@ impl<S: MetaStore> Replica<S> {
             Asked::Create { .. } | Asked::Mkdir { .. } => made(0),
             Asked::Publish { content, .. } => made(content.size()),
             Asked::Store { file, content, .. } | Asked::Append { file, content, .. } => {
-                self.growth_of(*file, content.size())?
+                Members::growth_of(&self.core, *file, content.size())?
             }
             Asked::Link { .. }
             | Asked::Unlink { .. }
@@ -424,6 +401,33 @@ impl<S: MetaStore> Replica<S> {
                 || is_over(server.room.left, server.room.size, grown.bytes)
                 || is_over(quota.files_left, 0, grown.files)
         })
+    }
+}
+
+impl Members {
+    /// The quota of the whole volume: it stands in the row of its home.
+    pub(crate) fn quota_of_volume<S: MetaStore>(core: &Core<S>) -> Result<Quota, StorageError> {
+        let of_home = |(_, image): (OriginId, Origin)| (image.admitted == Admitted::Home).then_some(image.limits.quota);
+        Ok(core.state.origins()?.into_iter().find_map(of_home).unwrap_or(Quota::NONE))
+    }
+
+    fn usage_under<S: MetaStore>(core: &Core<S>, origin: OriginId) -> Result<Usage, StorageError> {
+        if origin == ALL { Members::usage_of_volume(core) } else { Members::usage(core, origin) }
+    }
+
+    fn applied_by<S: MetaStore>(core: &Core<S>, origin: OriginId) -> Result<u64, StorageError> {
+        Ok(match core.state.image(&Key::Origin(origin))? {
+            Some(Image::Origin(image)) => image.applied,
+            _ => 0,
+        })
+    }
+
+    fn growth_of<S: MetaStore>(core: &Core<S>, file: FileId, size: u64) -> Result<Growth, StorageError> {
+        let known = core.state.inode(file)?.map(|inode| (inode.content.size(), inode.version.origin()));
+        let (before, writer) = known.unwrap_or((0, core.config.origin));
+        let own_before = if writer == core.config.origin { before } else { 0 };
+        let bytes = |before: u64| Change { bytes: signed(size).saturating_sub(signed(before)), files: 0 };
+        Ok(Growth { own: bytes(own_before), all: bytes(before) })
     }
 }
 

@@ -20,7 +20,9 @@
 //! The keys are the driver's: [`Sealer`].
 
 use crate::api::{PeerId, Role};
-use crate::replica::{Replica, StepError};
+use crate::children::Children;
+use crate::members::Members;
+use crate::replica::{Core, Replica, StepError};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fmt::Debug;
@@ -73,14 +75,6 @@ struct Run {
 
 /// The child's half.
 impl<S: MetaStore> Replica<S> {
-    /// Whether a message may end behind a record.
-    pub(crate) fn may_end_behind(&self, origin: OriginId, is_sealed: bool) -> bool {
-        self.core.config.seals.is_none()
-            || self.core.config.role == Role::Client
-            || origin == self.core.config.origin
-            || is_sealed
-    }
-
     /// Says the seals of a message.
     pub(crate) fn send_seals(&mut self, up: &Up, written: &BTreeMap<RecordId, Written>) {
         let Some(sealer) = self.core.config.seals.clone() else { return };
@@ -117,18 +111,25 @@ impl<S: MetaStore> Replica<S> {
             self.tell_parent(Up::Seals { seals });
         }
     }
+}
+
+impl Members {
+    /// Whether a message may end behind a record.
+    pub(crate) fn may_end_behind<S: MetaStore>(core: &Core<S>, origin: OriginId, is_sealed: bool) -> bool {
+        core.config.seals.is_none() || core.config.role == Role::Client || origin == core.config.origin || is_sealed
+    }
 
     /// Makes spans begin behind a seal and end at one.
-    pub(crate) fn seal_spans(
-        &self,
+    pub(crate) fn seal_spans<S: MetaStore>(
+        core: &Core<S>,
         spans: &mut BTreeMap<OriginId, Span>,
         records: &[SentRecord],
         written: &BTreeMap<RecordId, Written>,
     ) {
-        if self.core.config.seals.is_none() {
+        if core.config.seals.is_none() {
             return;
         }
-        for span in spans.values_mut().filter(|span| span.origin != self.core.config.origin) {
+        for span in spans.values_mut().filter(|span| span.origin != core.config.origin) {
             let ids = || records.iter().map(|sent| sent.record.id).filter(|id| id.origin() == span.origin);
             let sealed: Vec<(u64, Chain)> = ids()
                 .filter_map(|id| written.get(&id).filter(|of| of.seal.is_some()).map(|of| (id.sequence(), of.after)))
@@ -172,7 +173,7 @@ impl<S: MetaStore> Replica<S> {
             let (origin, sequence) = (record.id.origin(), record.id.sequence());
             if let Entry::Vacant(entry) = runs.entry(origin) {
                 // Of who is not known here nothing is taken anyway.
-                let Some(known) = self.origin_image(origin)? else { continue };
+                let Some(known) = Children::origin_image(&mut self.core, origin)? else { continue };
                 entry.insert(Run { node: known.node, sequence: known.applied, chain: known.chain, is_open: false });
             }
             let Some(run) = runs.get_mut(&origin).filter(|run| sequence > run.sequence) else { continue };

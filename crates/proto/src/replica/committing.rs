@@ -2,8 +2,7 @@
 
 use crate::api::{Changed as What, Output, Role};
 use crate::contents::superseded::Superseded;
-use crate::replica::Core;
-use crate::replica::Replica;
+use crate::replica::{Core, Replica};
 use crate::state::committing::Committed;
 use crate::state::overlay::{Changed, Indexing};
 use crate::state::staged::Staged;

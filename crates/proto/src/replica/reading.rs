@@ -1,13 +1,16 @@
 //! What drivers and tools ask of a replica. Each question is answered by the part that knows.
 
+use crate::api::Output;
+use crate::children::Children;
+use crate::contents::Contents;
+use crate::histories::Histories;
+use crate::histories::succession::Prospect;
+use crate::members::Members;
+use crate::members::usage::Usage;
 use crate::replica::Replica;
-use wayfs_types::FileId;
-use wayfs_types::Inode;
-use wayfs_types::MetaStore;
-use wayfs_types::Place;
-use wayfs_types::Record;
-use wayfs_types::RecordId;
-use wayfs_types::StorageError;
+use crate::upstream::Uplink;
+use wayfs_policy::Input;
+use wayfs_types::{FileId, Inode, MetaStore, NodeId, OriginId, Place, Quota, Record, RecordId, Seal, StorageError};
 
 impl<S: MetaStore> Replica<S> {
     /// A record that the parent has not confirmed, as the log keeps it.
@@ -50,5 +53,115 @@ impl<S: MetaStore> Replica<S> {
     /// [`StorageError`] if they cannot be read.
     pub fn kept_row_is_wrong(&self) -> Result<Option<String>, StorageError> {
         self.core.state.kept_row_is_wrong()
+    }
+
+    /// Whether a file is, or stands in, a directory in which the home decides at once, as far as it is known here.
+    ///
+    /// # Errors
+    /// [`StorageError`] if that cannot be read: then nobody may decide as if it were not so.
+    pub fn is_the_homes(&self, file: FileId) -> Result<bool, StorageError> {
+        Uplink::is_the_homes(&self.core, file)
+    }
+
+    /// The directory below which a member works; `None`: the whole volume.
+    ///
+    /// # Errors
+    /// [`StorageError`] if it cannot be read.
+    pub fn part_of(&self, origin: OriginId) -> Result<Option<FileId>, StorageError> {
+        Children::part_of(&self.core, origin)
+    }
+
+    /// Whether a file lies in a member's part of the volume.
+    ///
+    /// # Errors
+    /// [`StorageError`] if it cannot be read.
+    pub fn is_in_part(&self, origin: OriginId, file: FileId) -> Result<bool, StorageError> {
+        Children::is_in_part(&self.core, origin, file)
+    }
+
+    /// What is known of this station as a successor of its home. Which contents lie here the driver knows.
+    pub fn prospect(&self) -> Prospect {
+        Histories::prospect(&self.core)
+    }
+
+    /// The home's signature under the number that this store writes under, if it took that in place of another: a home that was put
+    /// back and has forgotten the number wants to see it (`admit_again`). `None`: the number is the one that this machine was
+    /// admitted under.
+    ///
+    /// # Errors
+    /// [`StorageError`] if it cannot be read.
+    pub fn admission(&self) -> Result<Option<Seal>, StorageError> {
+        Members::admission(&self.core)
+    }
+
+    /// Whose word counts as the home's from now on: it may have changed its key.
+    pub fn trust_home(&mut self, home: NodeId) {
+        Members::trust_home(&mut self.core, home)
+    }
+
+    /// The quota of the whole volume: it stands in the row of its home.
+    ///
+    /// # Errors
+    /// [`StorageError`] if it cannot be read.
+    pub fn quota_of_volume(&self) -> Result<Quota, StorageError> {
+        Members::quota_of_volume(&self.core)
+    }
+
+    /// What a member takes up, under the origins that it had before, too. At servers only.
+    ///
+    /// # Errors
+    /// [`StorageError`] if it cannot be read.
+    pub fn usage(&self, origin: OriginId) -> Result<Usage, StorageError> {
+        Members::usage(&self.core, origin)
+    }
+
+    /// What the whole volume takes up. At servers only.
+    ///
+    /// # Errors
+    /// [`StorageError`] if it cannot be read.
+    pub fn usage_of_volume(&self) -> Result<Usage, StorageError> {
+        Members::usage_of_volume(&self.core)
+    }
+
+    /// Whether the sums are what every file together gives; if not, what differs. For checks: it reads the whole view.
+    ///
+    /// # Errors
+    /// [`StorageError`] if it cannot be read.
+    pub fn usage_is_wrong(&self) -> Result<Option<String>, StorageError> {
+        Members::usage_is_wrong(&self.core)
+    }
+
+    /// Whether this version's bytes are lost, as far as this replica was told: gone at their writer (which this is), or
+    /// declared lost by the home, be it that the file shows another version since.
+    ///
+    /// # Errors
+    /// [`StorageError`] if it cannot be read.
+    pub fn is_lost(&self, version: RecordId) -> Result<bool, StorageError> {
+        Contents::is_lost(&self.core, version)
+    }
+
+    /// Whether the home declared this version lost, as far as this replica was told, and it has not turned up: nobody tells any more
+    /// how far it came.
+    ///
+    /// # Errors
+    /// [`StorageError`] if it cannot be read.
+    pub fn is_declared_lost(&self, version: RecordId) -> Result<bool, StorageError> {
+        Contents::is_declared_lost(&self.core, version)
+    }
+
+    /// To which server's store a version of ours is lent: it and we have its contents, the home does not.
+    ///
+    /// # Errors
+    /// [`StorageError`] if the tables cannot be read.
+    pub fn lent_to(&self, version: RecordId) -> Result<Option<OriginId>, StorageError> {
+        Contents::lent_to(&self.core, version)
+    }
+
+    /// What an output means to the propagation policy of this station. Other roles have none.
+    ///
+    /// # Errors
+    /// [`StorageError`] if the view cannot be read.
+    pub fn propagation_news(&self, output: &Output) -> Result<Option<Input>, StorageError> {
+        Contents::propagation_news(&self.core, output)
     }
 }

@@ -2,9 +2,12 @@
 
 use super::{Attempt, LIST_MAX, Need, On, Waiting};
 use crate::api::Role;
+use crate::children::Children;
 use crate::contents::Source;
-use crate::replica::{Replica, StepError};
+use crate::replica::{Core, Replica, StepError};
+use crate::requests::Requests;
 use crate::state::tables::{entries_from, entries_until, parse_image_key, table};
+use crate::upstream::Uplink;
 use crate::upstream::needs::QUESTIONS_MAX;
 use std::sync::Arc;
 use wayfs_tree::{Author, BuildError};
@@ -20,15 +23,15 @@ impl<S: MetaStore> Replica<S> {
         let request = waiting.request.clone();
         match request {
             Request::Lookup { parent, name } => {
-                let parent = self.resolve_merged(parent)?;
+                let parent = Requests::resolve_merged(&mut self.core, parent)?;
                 if let Some(on) = self.missing_need(waiting, &[Need::Name(parent, name.clone())])? {
                     return Ok(on);
                 }
-                Ok(Attempt::Done(self.serve_lookup(parent, &name)?))
+                Ok(Attempt::Done(Requests::serve_lookup(&self.core, parent, &name)?))
             }
             Request::Attributes { file } => {
                 // What is known of the one says nothing of the one that it was merged into.
-                let resolved = self.resolve_merged(file)?;
+                let resolved = Requests::resolve_merged(&mut self.core, file)?;
                 waiting.request = Request::Attributes { file: resolved };
                 // Of what is not there nothing is kept that could be trusted: asked again, the parent says the same.
                 if waiting.is_absent && self.core.state.inode(resolved)?.is_none() {
@@ -37,15 +40,15 @@ impl<S: MetaStore> Replica<S> {
                 if let Some(on) = self.missing_need(waiting, &[Need::Inode(resolved)])? {
                     return Ok(on);
                 }
-                Ok(Attempt::Done(self.serve_attributes(resolved)?))
+                Ok(Attempt::Done(Requests::serve_attributes(&self.core, resolved)?))
             }
             Request::List { directory, after, limit } => self.attempt_list(waiting, directory, after, limit),
             Request::Change { .. } if self.core.config.read_only => Ok(Attempt::Done(Err(FsError::ReadOnly))),
             Request::Change { change, .. } if !self.has_room_for(&change) => Ok(Attempt::Done(Err(FsError::NoSpace))),
             Request::Change { change, .. } if !self.quota_allows(&change)? => Ok(Attempt::Done(Err(FsError::Quota))),
             Request::Change { user, change } => {
-                let change = self.with_directories_meant(change)?;
-                let needs = self.needs_of(&change)?;
+                let change = Requests::with_directories_meant(&mut self.core, change)?;
+                let needs = Uplink::needs_of(&self.core, &change)?;
                 if let Some(on) = self.missing_need(waiting, &needs)? {
                     return Ok(on);
                 }
@@ -75,52 +78,6 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    fn serve_lookup(&self, parent: FileId, name: &Name) -> Result<Outcome, StorageError> {
-        match self.core.state.inode(parent)? {
-            None => return Ok(Err(FsError::NotFound)),
-            Some(inode) if !inode.is_directory() => return Ok(Err(FsError::NotDirectory)),
-            Some(_) => {}
-        }
-        let Some(entry) = self.core.state.entry(parent, name)? else { return Ok(Err(FsError::NotFound)) };
-        Ok(match self.core.state.inode(entry.file)? {
-            Some(inode) => Ok(Answer::File(entry.file, inode)),
-            None => Err(FsError::NotFound),
-        })
-    }
-
-    fn serve_attributes(&self, file: FileId) -> Result<Outcome, StorageError> {
-        Ok(match self.core.state.inode(file)? {
-            Some(inode) => Ok(Answer::File(file, inode)),
-            None => Err(FsError::NotFound),
-        })
-    }
-
-    /// The directory that an id means: of two that were merged, programs may still stand in the other.
-    fn resolve_merged(&mut self, directory: FileId) -> Result<FileId, StorageError> {
-        wayfs_tree::resolve(&self.core.state.tx(), directory)
-    }
-
-    fn with_directories_meant(&mut self, mut change: Change) -> Result<Change, StorageError> {
-        match &mut change {
-            Change::Create { parent, .. }
-            | Change::Publish { parent, .. }
-            | Change::Mkdir { parent, .. }
-            | Change::Link { parent, .. }
-            | Change::Unlink { parent, .. }
-            | Change::Rmdir { parent, .. } => *parent = self.resolve_merged(*parent)?,
-            Change::Rename { from_parent, to_parent, .. } => {
-                *from_parent = self.resolve_merged(*from_parent)?;
-                *to_parent = self.resolve_merged(*to_parent)?;
-            }
-            Change::SetAttr { .. }
-            | Change::SetXattr { .. }
-            | Change::Store { .. }
-            | Change::Append { .. }
-            | Change::Resolve { .. } => {}
-        }
-        Ok(change)
-    }
-
     fn attempt_list(
         &mut self,
         waiting: &mut Waiting,
@@ -128,7 +85,7 @@ impl<S: MetaStore> Replica<S> {
         after: Option<Name>,
         limit: usize,
     ) -> Result<Attempt, StepError> {
-        let directory = self.resolve_merged(directory)?;
+        let directory = Requests::resolve_merged(&mut self.core, directory)?;
         let limit = limit.clamp(1, LIST_MAX);
         let need = [Need::Inode(directory)];
         if waiting.listed.is_none() {
@@ -157,7 +114,8 @@ impl<S: MetaStore> Replica<S> {
             Some(inode) if !inode.is_directory() => return Ok(Attempt::Done(Err(FsError::NotDirectory))),
             Some(_) => {}
         }
-        let (answer, is_whole) = self.serve_list(waiting.listed.as_ref(), directory, after.as_ref(), limit)?;
+        let (answer, is_whole) =
+            Requests::serve_list(&self.core, waiting.listed.as_ref(), directory, after.as_ref(), limit)?;
         // Our own removals can leave nothing of the parent's page; an answer without names would read as the end.
         if let (Answer::List { entries, end: false }, Some((false, Some(last)))) = (&answer, &waiting.listed)
             && entries.is_empty()
@@ -192,37 +150,10 @@ impl<S: MetaStore> Replica<S> {
         Ok(false)
     }
 
-    /// A page of a directory, and whether what all of its names stand for is known.
-    fn serve_list(
-        &self,
-        listed: Option<&(bool, Option<Name>)>,
-        directory: FileId,
-        after: Option<&Name>,
-        limit: usize,
-    ) -> Result<(Answer, bool), StorageError> {
-        // Beyond the last name of the parent's page our cache may have holes.
-        let (known_end, until) = match listed {
-            Some((false, Some(last))) => (false, entries_from(table::VIEW, directory, Some(last))),
-            Some((false, None)) => (false, entries_from(table::VIEW, directory, after)),
-            Some((true, _)) | None => (true, entries_until(table::VIEW, directory)),
-        };
-        let rows = self.core.state.store().scan(&entries_from(table::VIEW, directory, after), &until, limit + 1)?;
-        let end = known_end && rows.len() <= limit;
-        let (mut entries, mut is_whole) = (Vec::new(), true);
-        for (key, value) in rows.into_iter().take(limit) {
-            let Key::Entry(_, name) = parse_image_key(&key)? else { continue };
-            let wayfs_types::Image::Entry(entry) = crate::state::tables::unpack_view(&value)?.image else { continue };
-            match self.core.state.inode(entry.file)? {
-                Some(inode) => entries.push((name, entry.file, inode)),
-                None => is_whole = false,
-            }
-        }
-        Ok((Answer::List { entries, end }, is_whole))
-    }
-
     /// Builds a record of a change, applies it, logs it, and answers from the result.
     fn change(&mut self, user: UserId, change: &Change) -> Result<Outcome, StepError> {
-        if self.origin_image(self.core.config.origin)?.is_none() || self.core.state.inode(FileId::ROOT)?.is_none() {
+        let origin = self.core.config.origin;
+        if Children::origin_image(&mut self.core, origin)?.is_none() || self.core.state.inode(FileId::ROOT)?.is_none() {
             return Ok(Err(FsError::Unreachable));
         }
         let Ok(id) = RecordId::new(self.core.config.origin, self.next_sequence()) else {
@@ -236,14 +167,14 @@ impl<S: MetaStore> Replica<S> {
         };
         self.skip_lost()?;
         self.core.state.set_sequence(id.sequence());
-        let loser = self.loser_of(&record.op)?;
+        let loser = Requests::loser_of(&mut self.core, &record.op)?;
         let effect = self.core.take_record(record.clone(), true)?;
         self.note_content(&record, &effect, Source::Own)?;
         // What the asker did, its kernel knows; only a copy beside it would be news.
         self.core.state.stage_own(effect.conflict().is_none());
         self.core.state.stage_marks(self.core.config.origin);
         let file = effect.file.or_else(|| crate::inspect::file_of(&record.op, id)).unwrap_or(FileId::ROOT);
-        let inode = self.inode_after(file)?;
+        let inode = Requests::inode_after(&mut self.core, file)?;
         if matches!(record.op, Op::Mkdir { .. }) && self.core.config.role == Role::Client {
             self.watch_own_directory(FileId::made_by(id));
         }
@@ -259,9 +190,85 @@ impl<S: MetaStore> Replica<S> {
         let removed = effect.removed.zip(loser).map(|(file, inode)| Removed { file, inode });
         Ok(Ok(Answer::Changed { record: id, file, inode, removed }))
     }
+}
+
+impl Requests {
+    fn serve_lookup<S: MetaStore>(core: &Core<S>, parent: FileId, name: &Name) -> Result<Outcome, StorageError> {
+        match core.state.inode(parent)? {
+            None => return Ok(Err(FsError::NotFound)),
+            Some(inode) if !inode.is_directory() => return Ok(Err(FsError::NotDirectory)),
+            Some(_) => {}
+        }
+        let Some(entry) = core.state.entry(parent, name)? else { return Ok(Err(FsError::NotFound)) };
+        Ok(match core.state.inode(entry.file)? {
+            Some(inode) => Ok(Answer::File(entry.file, inode)),
+            None => Err(FsError::NotFound),
+        })
+    }
+
+    fn serve_attributes<S: MetaStore>(core: &Core<S>, file: FileId) -> Result<Outcome, StorageError> {
+        Ok(match core.state.inode(file)? {
+            Some(inode) => Ok(Answer::File(file, inode)),
+            None => Err(FsError::NotFound),
+        })
+    }
+
+    /// The directory that an id means: of two that were merged, programs may still stand in the other.
+    fn resolve_merged<S: MetaStore>(core: &mut Core<S>, directory: FileId) -> Result<FileId, StorageError> {
+        wayfs_tree::resolve(&core.state.tx(), directory)
+    }
+
+    fn with_directories_meant<S: MetaStore>(core: &mut Core<S>, mut change: Change) -> Result<Change, StorageError> {
+        match &mut change {
+            Change::Create { parent, .. }
+            | Change::Publish { parent, .. }
+            | Change::Mkdir { parent, .. }
+            | Change::Link { parent, .. }
+            | Change::Unlink { parent, .. }
+            | Change::Rmdir { parent, .. } => *parent = Requests::resolve_merged(core, *parent)?,
+            Change::Rename { from_parent, to_parent, .. } => {
+                *from_parent = Requests::resolve_merged(core, *from_parent)?;
+                *to_parent = Requests::resolve_merged(core, *to_parent)?;
+            }
+            Change::SetAttr { .. }
+            | Change::SetXattr { .. }
+            | Change::Store { .. }
+            | Change::Append { .. }
+            | Change::Resolve { .. } => {}
+        }
+        Ok(change)
+    }
+
+    /// A page of a directory, and whether what all of its names stand for is known.
+    fn serve_list<S: MetaStore>(
+        core: &Core<S>,
+        listed: Option<&(bool, Option<Name>)>,
+        directory: FileId,
+        after: Option<&Name>,
+        limit: usize,
+    ) -> Result<(Answer, bool), StorageError> {
+        // Beyond the last name of the parent's page our cache may have holes.
+        let (known_end, until) = match listed {
+            Some((false, Some(last))) => (false, entries_from(table::VIEW, directory, Some(last))),
+            Some((false, None)) => (false, entries_from(table::VIEW, directory, after)),
+            Some((true, _)) | None => (true, entries_until(table::VIEW, directory)),
+        };
+        let rows = core.state.store().scan(&entries_from(table::VIEW, directory, after), &until, limit + 1)?;
+        let end = known_end && rows.len() <= limit;
+        let (mut entries, mut is_whole) = (Vec::new(), true);
+        for (key, value) in rows.into_iter().take(limit) {
+            let Key::Entry(_, name) = parse_image_key(&key)? else { continue };
+            let wayfs_types::Image::Entry(entry) = crate::state::tables::unpack_view(&value)?.image else { continue };
+            match core.state.inode(entry.file)? {
+                Some(inode) => entries.push((name, entry.file, inode)),
+                None => is_whole = false,
+            }
+        }
+        Ok((Answer::List { entries, end }, is_whole))
+    }
 
     /// The file that a record unlinks or puts another in place of, as it is now.
-    fn loser_of(&mut self, op: &Op) -> Result<Option<Arc<Inode>>, StorageError> {
+    fn loser_of<S: MetaStore>(core: &mut Core<S>, op: &Op) -> Result<Option<Arc<Inode>>, StorageError> {
         let file = if let Op::Unlink { file, .. } = op {
             *file
         } else if let Op::Rename { replaced: Some(replaced), .. } = op {
@@ -269,11 +276,11 @@ impl<S: MetaStore> Replica<S> {
         } else {
             return Ok(None);
         };
-        let loser = wayfs_tree::inode(&self.core.state.tx(), file)?;
+        let loser = wayfs_tree::inode(&core.state.tx(), file)?;
         Ok(loser.map(|inode| Arc::new(Inode { places: Vec::new(), unlisted: 0, ..Arc::unwrap_or_clone(inode) })))
     }
 
-    fn inode_after(&mut self, file: FileId) -> Result<Option<Arc<Inode>>, StorageError> {
-        wayfs_tree::inode(&self.core.state.tx(), file)
+    fn inode_after<S: MetaStore>(core: &mut Core<S>, file: FileId) -> Result<Option<Arc<Inode>>, StorageError> {
+        wayfs_tree::inode(&core.state.tx(), file)
     }
 }

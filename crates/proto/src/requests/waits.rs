@@ -5,6 +5,7 @@
 //! former name, and its contents may be here only: they are waited for by name.
 
 use crate::api::Role;
+use crate::histories::Histories;
 use crate::replica::{Replica, StepError};
 use crate::requests::{Attempt, On};
 use crate::state::tables::{origin_range, table};
@@ -18,7 +19,7 @@ impl<S: MetaStore> Replica<S> {
         let sequence = match record {
             None => newest,
             Some(record) if record.origin() == own && record.sequence() <= newest => record.sequence(),
-            Some(record) if record.origin() != own && self.is_former(record.origin())? => {
+            Some(record) if record.origin() != own && Histories::is_former(&self.core, record.origin())? => {
                 self.histories.written_again_through(self.core.config.origin, record.origin())
             }
             Some(_) => return Ok(Attempt::Done(Err(FsError::Invalid))),

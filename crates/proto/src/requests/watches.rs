@@ -13,8 +13,7 @@ use crate::state::tables::{image_key, number_key, pack, parse_number_key, table,
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use wayfs_types::CommitNumber;
-use wayfs_types::{FileId, Image, Inode, Key, MetaStore, Name, StorageError};
+use wayfs_types::{CommitNumber, FileId, Image, Inode, Key, MetaStore, Name, StorageError};
 use wayfs_wire::Up;
 
 /// Most names known to stand for nothing.

@@ -1,8 +1,7 @@
 //! What a parent says of the tree must be able to be so: checked before it is taken, for what is taken is there after a restart, too.
 
 use crate::PeerId;
-use crate::replica::Core;
-use crate::replica::StepError;
+use crate::replica::{Core, StepError};
 use std::collections::BTreeMap;
 use wayfs_types::{FileId, Image, Inode, Key, MetaStore};
 use wayfs_wire::KeyImage;

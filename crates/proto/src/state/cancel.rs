@@ -15,9 +15,9 @@ use crate::contents::ledger::Weight;
 use crate::replica::Replica;
 use crate::state::confirm::Cut;
 use crate::state::log::LogEntry;
-use crate::state::position::LogPosition;
-use crate::state::position::log_key;
+use crate::state::position::{LogPosition, log_key};
 use crate::state::tables::pack;
+use crate::upstream::Uplink;
 use crate::upstream::gathered::files_of;
 use std::collections::BTreeMap;
 use wayfs_tree::{Canceller, CreateFolding};
@@ -60,7 +60,7 @@ impl<S: MetaStore> Replica<S> {
             positions.insert(record.id, position);
             originals.push(record);
         }
-        let kept = self.files_with_a_last_whole_content(originals.iter())?;
+        let kept = Uplink::files_with_a_last_whole_content(&mut self.core, originals.iter())?;
         let mut canceller = Canceller::new(CreateFolding::Keep);
         let mut replaced: BTreeMap<RecordId, Record> = BTreeMap::new();
         for record in &originals {

@@ -16,18 +16,15 @@
 //! through the same rules.
 
 use crate::api::Role;
-use crate::replica::Core;
-use crate::replica::Replica;
+use crate::replica::{Core, Replica};
 use crate::state::State;
 use crate::state::log::{Shadow, TOUCH, echo_hash};
-use crate::state::position::LogPosition;
-use crate::state::position::log_key;
+use crate::state::position::{LogPosition, log_key};
 use crate::state::tables::{image_key, pack, parse_image_key, table, unpack};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use wayfs_tree::View;
-use wayfs_types::CommitNumber;
-use wayfs_types::{FileId, Image, Inode, Key, MetaStore, OriginId, RecordId, StorageError};
+use wayfs_types::{CommitNumber, FileId, Image, Inode, Key, MetaStore, OriginId, RecordId, StorageError};
 use wayfs_wire::KeyImage;
 
 /// A key that tentative records touched, as a new cut finds it.

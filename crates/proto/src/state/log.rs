@@ -12,16 +12,14 @@ use crate::members::seals::Written;
 use crate::replica::Core;
 use crate::state::State;
 use crate::state::empty_change::EmptyChange;
-use crate::state::position::LogPosition;
-use crate::state::position::log_key;
+use crate::state::position::{LogPosition, log_key};
 use crate::state::tables::{image_key, pack, parse_number_key, table, unpack};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wayfs_tree::{Effect, View};
-use wayfs_types::CommitNumber;
 use wayfs_types::{
-    Chain, Digest, FileId, Image, Inode, Key, Life, MetaStore, Op, OriginId, Record, RecordId, Seal, StorageError,
-    Ticket, WallTime,
+    Chain, CommitNumber, Digest, FileId, Image, Inode, Key, Life, MetaStore, Op, OriginId, Record, RecordId, Seal,
+    StorageError, Ticket, WallTime,
 };
 
 /// A record as the log keeps it.

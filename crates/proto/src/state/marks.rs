@@ -1,9 +1,8 @@
 //! How far each origin's records have come, and when.
 
 use crate::api::Role;
-use crate::contents::{AWAITED, HOLDERS_MAX, Missing};
-use crate::replica::Core;
-use crate::replica::Replica;
+use crate::contents::{AWAITED, Contents, HOLDERS_MAX, Missing};
+use crate::replica::{Core, Replica};
 use crate::report::VersionState;
 use crate::state::State;
 use crate::state::tables::{
@@ -173,8 +172,8 @@ impl<S: MetaStore> Replica<S> {
         if is_in_record(content) && facts.visible.holds() {
             facts.stable = facts.stable.or(facts.visible);
         }
-        let facts = self.as_fate_says(record, facts)?;
-        if self.core.config.role == Role::Client { self.as_rows_say(record, facts) } else { Ok(facts) }
+        let facts = Contents::as_fate_says(&self.core, record, facts)?;
+        if self.core.config.role == Role::Client { Contents::as_rows_say(&self.core, record, facts) } else { Ok(facts) }
     }
 
     /// What the parent told of our own records.

@@ -2,8 +2,7 @@
 
 use crate::api::Role;
 use crate::replica::Replica;
-use crate::state::tables::change_key;
-use crate::state::tables::table;
+use crate::state::tables::{change_key, table};
 use wayfs_types::{CommitNumber, MetaStore, StorageError};
 
 /// Changes for which they are kept at most, for the sake of a station that is away.

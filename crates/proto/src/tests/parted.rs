@@ -2,6 +2,7 @@
 
 use super::forking::{assert_all_there, named, stay_connected, was_renewed, write};
 use super::world::{HOME, World};
+use crate::histories::Histories;
 use crate::{Output, PeerId, Role};
 use std::time::Duration;
 use wayfs_types::{FileId, Image, Key, Origin, RecordId};
@@ -137,7 +138,7 @@ fn what_waits_behind_the_confirmed_records_is_not_looked_through_for_parted_ones
     };
     for (word, looks) in [(&*known, 1), (&two_more, 3)] {
         let before = replica.core.state.log().looks.get();
-        assert_eq!(replica.first_parted(origin, word).unwrap(), None);
+        assert_eq!(Histories::first_parted(&mut replica.core, origin, word).unwrap(), None);
         assert_eq!(replica.core.state.log().looks.get() - before, looks);
     }
 }

@@ -23,7 +23,7 @@ use crate::api::Role;
 use crate::contents::content_of;
 use crate::replica::Replica;
 use crate::state::position::LogPosition;
-use crate::upstream::UplinkState;
+use crate::upstream::{Uplink, UplinkState};
 use std::collections::BTreeMap;
 use wayfs_types::{MetaStore, Op, Record, RecordId, StorageError, Ticket, UserId};
 use wayfs_wire::{SentRecord, Up};
@@ -94,7 +94,8 @@ impl<S: MetaStore> Replica<S> {
             if travels_apart {
                 break;
             }
-            let record = SentRecord { held: self.is_held(&entry.record, entry.held)?, record: entry.record };
+            let record =
+                SentRecord { held: Uplink::is_held(&mut self.core, &entry.record, entry.held)?, record: entry.record };
             len += wayfs_wire::record_len(&record);
             if len > AHEAD_LEN {
                 break;

@@ -2,16 +2,15 @@
 
 use crate::api::PeerId;
 use crate::children::interest::directories_of;
-use crate::replica::{Replica, StepError};
+use crate::replica::{Core, Replica, StepError};
 use crate::requests::seen::Asked;
 use crate::state::names::crowded_in;
 use crate::state::tables::{image_key, table};
-use crate::upstream::UplinkState;
 use crate::upstream::needs::QUESTIONS_MAX;
+use crate::upstream::{Uplink, UplinkState};
 use std::collections::BTreeSet;
 use wayfs_types::{CommitNumber, FileId, Image, Key, MetaStore, Name, StorageError};
-use wayfs_wire::FrameSerial;
-use wayfs_wire::{AskId, KeyImage, Question, Resume, Up, Verdict};
+use wayfs_wire::{AskId, FrameSerial, KeyImage, Question, Resume, Up, Verdict};
 
 /// Where nobody changed anything alone when the parent answered: in what was asked for and, of a file, where it stands; and in
 /// files with names that they do not list.
@@ -45,7 +44,7 @@ impl<S: MetaStore> Replica<S> {
             return Err(StepError::Peer(peer, "answered what nobody asked".to_owned()));
         };
         let stamp = upstream.stamp;
-        self.check_own_mark(peer, &images)?;
+        Uplink::check_own_mark(&mut self.core, peer, &images)?;
         self.core.check_believable(peer, &images)?;
         self.core.state.set_resume(stamp.map(|stamp| Resume { stamp, cursor: through }));
         self.stage_to_parent(Up::Received { serial });
@@ -118,7 +117,13 @@ impl<S: MetaStore> Replica<S> {
                 _ => None,
             });
             let ended = verdict == Verdict::End;
-            self.add_vanished(*directory, after.as_ref(), if ended { None } else { last.as_ref() }, &mut images)?;
+            Uplink::add_vanished(
+                &mut self.core,
+                *directory,
+                after.as_ref(),
+                if ended { None } else { last.as_ref() },
+                &mut images,
+            )?;
             listed = Some((ended, last));
         }
         let keys: Vec<Key> = images.iter().map(|pair| pair.key.clone()).collect();
@@ -151,12 +156,14 @@ impl<S: MetaStore> Replica<S> {
         }
         Ok(untold)
     }
+}
 
+impl Uplink {
     /// Names that we have cached in a listed range and that the answer does not hold are gone. So are those that lie aside, as
     /// their parent had confirmed them or as a guess, be they in our view or removed by a record of ours that is on its way: the
     /// listing vouches for all of its range from now on, and what had a shadow row would come back with that record.
-    fn add_vanished(
-        &mut self,
+    fn add_vanished<S: MetaStore>(
+        core: &mut Core<S>,
         directory: FileId,
         after: Option<&Name>,
         last: Option<&Name>,
@@ -170,7 +177,7 @@ impl<S: MetaStore> Replica<S> {
                 Some(last) => crate::state::tables::entries_from(table, directory, Some(last)),
                 None => crate::state::tables::entries_until(table, directory),
             };
-            self.core.state.each(&from, &until, |key, _| {
+            core.state.each(&from, &until, |key, _| {
                 let key = crate::state::tables::parse_image_key(key)?;
                 if !named.contains(&key) {
                     vanished.insert(key);
@@ -180,7 +187,7 @@ impl<S: MetaStore> Replica<S> {
         }
         for key in vanished {
             // What was made here has nothing under it.
-            if self.core.state.shadow(&key)?.is_none_or(|shadow| shadow.image.is_some()) {
+            if core.state.shadow(&key)?.is_none_or(|shadow| shadow.image.is_some()) {
                 images.push(KeyImage { key, image: None });
             }
         }

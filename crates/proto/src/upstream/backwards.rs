@@ -15,9 +15,8 @@ use crate::state::tables::{FORGOT_AT, LOST_AFTER, MOVED_AT, pack, parse_origin_k
 use crate::upstream::Uplink;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use wayfs_types::CommitNumber;
 use wayfs_types::{
-    Entry, FileId, Image, Inode, Key, MetaStore, Name, Op, OriginId, Place, RecordId, StorageError, Time,
+    CommitNumber, Entry, FileId, Image, Inode, Key, MetaStore, Name, Op, OriginId, Place, RecordId, StorageError, Time,
 };
 use wayfs_wire::KeyImage;
 

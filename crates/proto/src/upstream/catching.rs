@@ -14,10 +14,10 @@
 //! ```
 
 use crate::api::Role;
-use crate::replica::{Replica, StepError};
+use crate::replica::{Core, Replica, StepError};
 use crate::requests::{Attempt, On, Waiting};
 use crate::state::position::LogPosition;
-use crate::upstream::UplinkState;
+use crate::upstream::{Uplink, UplinkState};
 use wayfs_types::request::Answer;
 use wayfs_types::{FsError, MetaStore, StorageError};
 use wayfs_wire::{AskId, Up};
@@ -129,7 +129,7 @@ impl<S: MetaStore> Replica<S> {
         let Some(upstream) = self.uplink.session.as_mut() else { return };
         upstream.migration = None;
         let (has, peer, stamp) = (upstream.applied_of(own), upstream.peer, upstream.stamp);
-        if upstream.state != UplinkState::Migrating || !reached || self.is_on_its_way(has) {
+        if upstream.state != UplinkState::Migrating || !reached || Uplink::is_on_its_way(&self.core, has) {
             return;
         }
         if self.histories.has_former() {
@@ -140,18 +140,6 @@ impl<S: MetaStore> Replica<S> {
             return;
         }
         self.begin_after_a_loss(has);
-    }
-
-    /// Whether what the home lacks of our own records is in our log yet.
-    pub(crate) fn is_on_its_way(&self, has: u64) -> bool {
-        let own = self.core.config.origin;
-        let next = self
-            .core
-            .state
-            .log()
-            .from(LogPosition::START)
-            .find(|(_, item)| item.id.origin() == own && item.id.sequence() > has);
-        next.is_some_and(|(_, item)| item.after <= has)
     }
 
     /// The home has only so many of our records, and had more.
@@ -179,5 +167,18 @@ impl<S: MetaStore> Replica<S> {
         self.requests.answered_plainly(ask);
         self.note_caught(ask, reached);
         Ok(())
+    }
+}
+
+impl Uplink {
+    /// Whether what the home lacks of our own records is in our log yet.
+    pub(crate) fn is_on_its_way<S: MetaStore>(core: &Core<S>, has: u64) -> bool {
+        let own = core.config.origin;
+        let next = core
+            .state
+            .log()
+            .from(LogPosition::START)
+            .find(|(_, item)| item.id.origin() == own && item.id.sequence() > has);
+        next.is_some_and(|(_, item)| item.after <= has)
     }
 }

@@ -23,9 +23,10 @@
 use crate::api::Role;
 use crate::children::interest::directories_of;
 use crate::locks::requests::{LockAsk, lock_error};
-use crate::replica::{Replica, StepError};
+use crate::replica::{Core, Replica, StepError};
 use crate::requests::{Attempt, On, Waiting};
 use crate::state::tables::Numbered;
+use crate::upstream::Uplink;
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_types::request::{
     Answer, Change, LockFamily, LockKind, LockOwner, LockRange, LockRequest, Outcome, RequestId,
@@ -90,45 +91,6 @@ fn place_of(change: &Change) -> Option<(FileId, Name)> {
 }
 
 impl<S: MetaStore> Replica<S> {
-    /// Whether a file is, or stands in, a directory in which the home decides at once, as far as it is known here.
-    ///
-    /// # Errors
-    /// [`StorageError`] if that cannot be read: then nobody may decide as if it were not so.
-    pub fn is_the_homes(&self, file: FileId) -> Result<bool, StorageError> {
-        let Some(inode) = self.core.state.inode_meant(file)? else { return Ok(false) };
-        if inode.is_exclusive() {
-            return Ok(true);
-        }
-        for directory in directories_of(&inode) {
-            if self.is_exclusive(directory)? {
-                return Ok(true);
-            }
-        }
-        Ok(!self.core.state.unlisted_exclusive(file, &inode)?.is_empty())
-    }
-
-    pub(crate) fn is_exclusive(&self, directory: FileId) -> Result<bool, StorageError> {
-        let (is_exclusive, into) = self.core.state.look(&Key::Inode(directory), |row| match row {
-            Some(Numbered { image: Image::Inode(inode), .. }) => (inode.is_exclusive(), inode.merged_into),
-            Some(_) | None => (false, None),
-        })?;
-        if into.is_none() {
-            return Ok(is_exclusive);
-        }
-        Ok(self.core.state.inode_meant(directory)?.is_some_and(|inode| inode.is_exclusive()))
-    }
-
-    /// The exclusive directories that a change is about.
-    fn exclusive_among(&self, change: &Change) -> Result<BTreeSet<FileId>, StorageError> {
-        let mut exclusive = BTreeSet::new();
-        for file in self.rights_for(change)? {
-            if self.is_exclusive(file)? {
-                exclusive.insert(file);
-            }
-        }
-        Ok(exclusive)
-    }
-
     /// The next claim that a change needs and has not; `None`: go ahead.
     pub(crate) fn missing_claim(
         &mut self,
@@ -142,7 +104,7 @@ impl<S: MetaStore> Replica<S> {
         if let Some(error) = self.uplink.claims.refused.remove(&id) {
             return Ok(Some(Attempt::Done(Err(error))));
         }
-        let wanted = self.exclusive_among(change)?;
+        let wanted = Uplink::exclusive_among(&self.core, change)?;
         if wanted.is_empty() {
             return Ok(None);
         }
@@ -236,13 +198,9 @@ impl<S: MetaStore> Replica<S> {
             waiting.made = Some(made);
             return Ok(Attempt::Park(On::Ask(ask)));
         }
-        let is_met = self.image_of(&Key::Conflict(made.record))?
+        let is_met = Uplink::image_of(&mut self.core, &Key::Conflict(made.record))?
             || self.core.state.inode(FileId::made_by(made.record))?.is_some_and(|inode| inode.merged_into.is_some());
         Ok(Attempt::Done(if is_met { Err(FsError::Exists) } else { Ok(made.answer) }))
-    }
-
-    fn image_of(&mut self, key: &Key) -> Result<bool, StorageError> {
-        Ok(wayfs_tree::View::image(&self.core.state.tx(), key)?.is_some())
     }
 
     /// A request is over: what it claimed is for others.
@@ -261,5 +219,47 @@ impl<S: MetaStore> Replica<S> {
             let LockRequest { family, owner, range, .. } = claim(id, file);
             self.post_in_turn(Up::Unlock { file, family, owner, range });
         }
+    }
+}
+
+impl Uplink {
+    /// Whether a file is, or stands in, a directory in which the home decides at once, as far as it is known here.
+    pub(crate) fn is_the_homes<S: MetaStore>(core: &Core<S>, file: FileId) -> Result<bool, StorageError> {
+        let Some(inode) = core.state.inode_meant(file)? else { return Ok(false) };
+        if inode.is_exclusive() {
+            return Ok(true);
+        }
+        for directory in directories_of(&inode) {
+            if Uplink::is_exclusive(core, directory)? {
+                return Ok(true);
+            }
+        }
+        Ok(!core.state.unlisted_exclusive(file, &inode)?.is_empty())
+    }
+
+    pub(crate) fn is_exclusive<S: MetaStore>(core: &Core<S>, directory: FileId) -> Result<bool, StorageError> {
+        let (is_exclusive, into) = core.state.look(&Key::Inode(directory), |row| match row {
+            Some(Numbered { image: Image::Inode(inode), .. }) => (inode.is_exclusive(), inode.merged_into),
+            Some(_) | None => (false, None),
+        })?;
+        if into.is_none() {
+            return Ok(is_exclusive);
+        }
+        Ok(core.state.inode_meant(directory)?.is_some_and(|inode| inode.is_exclusive()))
+    }
+
+    /// The exclusive directories that a change is about.
+    fn exclusive_among<S: MetaStore>(core: &Core<S>, change: &Change) -> Result<BTreeSet<FileId>, StorageError> {
+        let mut exclusive = BTreeSet::new();
+        for file in Uplink::rights_for(core, change)? {
+            if Uplink::is_exclusive(core, file)? {
+                exclusive.insert(file);
+            }
+        }
+        Ok(exclusive)
+    }
+
+    fn image_of<S: MetaStore>(core: &mut Core<S>, key: &Key) -> Result<bool, StorageError> {
+        Ok(wayfs_tree::View::image(&core.state.tx(), key)?.is_some())
     }
 }

@@ -18,12 +18,13 @@
 use crate::api::{Config, Role};
 use crate::children::stream::FRAME_LEN;
 use crate::contents::access::ByWriter;
-use crate::contents::content_of;
+use crate::contents::{Contents, content_of};
+use crate::members::Members;
 use crate::members::seals::Written;
-use crate::replica::{Replica, StepError};
+use crate::replica::{Core, Replica, StepError};
 use crate::state::position::LogPosition;
 use crate::state::tables::{record_key, table};
-use crate::upstream::Upstream;
+use crate::upstream::{Uplink, Upstream};
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_tree::{Canceller, CreateFolding};
 use wayfs_types::{Chain, Content, FileId, MetaStore, Op, OriginId, Record, RecordId, StorageError, Time};
@@ -162,7 +163,8 @@ impl<S: MetaStore> Replica<S> {
             return Ok(vec![Up::Records { records }]);
         }
         let mut shared = shared_files(&records, |file| wayfs_tree::resolve(&self.core.state.tx(), file))?;
-        shared.extend(self.files_with_a_last_whole_content(records.iter().map(|sent| &sent.record))?);
+        shared
+            .extend(Uplink::files_with_a_last_whole_content(&mut self.core, records.iter().map(|sent| &sent.record))?);
         let mut instead = cancelled(&records, &shared);
         let mut spans = BTreeMap::new();
         for sent in &mut records {
@@ -175,35 +177,12 @@ impl<S: MetaStore> Replica<S> {
             }
             sent.record = record;
         }
-        self.seal_spans(&mut spans, &records, written);
+        Members::seal_spans(&self.core, &mut spans, &records, written);
         let may_end = |id: RecordId| {
             let is_sealed = written.get(&id).is_some_and(|of| of.seal.is_some());
-            self.may_end_behind(id.origin(), is_sealed)
+            Members::may_end_behind(&self.core, id.origin(), is_sealed)
         };
         Ok(messages(records, &spans, (self.core.config.records_per_message, &may_end)))
-    }
-
-    /// Files of which a content took another's place and is not here, or not any more, or with nobody below: if it dies with its
-    /// writer, or has died, the one before is what is left. That one may be on its way here still, and be called safe first.
-    pub(crate) fn files_with_a_last_whole_content<'a>(
-        &mut self,
-        records: impl Iterator<Item = &'a Record>,
-    ) -> Result<BTreeSet<FileId>, StorageError> {
-        let (mut earlier, mut found) = (BTreeSet::new(), BTreeSet::new());
-        for record in records {
-            let Some((file, content)) = content_of(record).filter(|(_, content)| **content != Content::EMPTY) else {
-                continue;
-            };
-            if !earlier.insert(file)
-                && content.root().is_some()
-                && (self.missing(record.id)?.is_some()
-                    || self.is_vanished(record.id)?
-                    || !self.is_held(record, true)?)
-            {
-                found.insert(file);
-            }
-        }
-        Ok(found)
     }
 
     /// When the records that wait may leave: after a period if others are under way; else after the moment that is
@@ -253,6 +232,31 @@ impl<S: MetaStore> Replica<S> {
     }
 }
 
+impl Uplink {
+    /// Files of which a content took another's place and is not here, or not any more, or with nobody below: if it dies with its
+    /// writer, or has died, the one before is what is left. That one may be on its way here still, and be called safe first.
+    pub(crate) fn files_with_a_last_whole_content<'a, S: MetaStore>(
+        core: &mut Core<S>,
+        records: impl Iterator<Item = &'a Record>,
+    ) -> Result<BTreeSet<FileId>, StorageError> {
+        let (mut earlier, mut found) = (BTreeSet::new(), BTreeSet::new());
+        for record in records {
+            let Some((file, content)) = content_of(record).filter(|(_, content)| **content != Content::EMPTY) else {
+                continue;
+            };
+            if !earlier.insert(file)
+                && content.root().is_some()
+                && (Contents::missing(core, record.id)?.is_some()
+                    || Contents::is_vanished(core, record.id)?
+                    || !Uplink::is_held(core, record, true)?)
+            {
+                found.insert(file);
+            }
+        }
+        Ok(found)
+    }
+}
+
 /// The parent's half.
 impl<S: MetaStore> Replica<S> {
     /// Takes records of which some stand for more than they say.
@@ -285,7 +289,9 @@ impl<S: MetaStore> Replica<S> {
         for version in self.contents.cancelled_through(origin, through) {
             if self.core.state.tx().get_raw(&record_key(table::OWED, version))?.is_some() {
                 self.contents.have(version);
-            } else if self.missing(version)?.is_some_and(|missing| missing.everybody().next().is_none()) {
+            } else if Contents::missing(&mut self.core, version)?
+                .is_some_and(|missing| missing.everybody().next().is_none())
+            {
                 self.contents.note_gone(version, ByWriter::No);
             }
         }

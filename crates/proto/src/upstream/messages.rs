@@ -2,12 +2,13 @@
 
 use super::{UplinkState, origins_in};
 use crate::api::{Output, PeerId, Role};
-use crate::replica::{Replica, StepError};
+use crate::histories::Histories;
+use crate::replica::{Core, Replica, StepError};
 use crate::state::tables::table;
+use crate::upstream::Uplink;
 use std::collections::BTreeSet;
 use wayfs_types::{CommitNumber, Image, Key, MetaStore, OriginId, StorageError};
-use wayfs_wire::FrameSerial;
-use wayfs_wire::{Down, KeyImage, Mark, Resume, Up};
+use wayfs_wire::{Down, FrameSerial, KeyImage, Mark, Resume, Up};
 
 impl<S: MetaStore> Replica<S> {
     pub(crate) fn handle_down(&mut self, peer: PeerId, down: Down) -> Result<(), StepError> {
@@ -145,10 +146,10 @@ impl<S: MetaStore> Replica<S> {
             self.begin_fork(reason);
             return Ok(());
         }
-        self.check_own_mark(peer, &cut)?;
+        Uplink::check_own_mark(&mut self.core, peer, &cut)?;
         self.core.check_believable(peer, &cut)?;
         if is_first && self.core.config.role == Role::Client {
-            self.add_settled_conflicts(&mut cut)?;
+            Uplink::add_settled_conflicts(&mut self.core, &mut cut)?;
         }
         self.take_told(cut)?;
         self.core.state.set_resume(Some(Resume { stamp, cursor: through }));
@@ -169,41 +170,6 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
-    /// All open conflicts come with the first cut of a new parent: those that it does not name were a former
-    /// parent's guess, or are resolved.
-    fn add_settled_conflicts(&mut self, cut: &mut Vec<KeyImage>) -> Result<(), StorageError> {
-        let named: BTreeSet<Key> = cut.iter().map(|pair| pair.key.clone()).collect();
-        let mut settled = Vec::new();
-        let (from, until) = crate::state::tables::kind_range(table::VIEW, crate::state::tables::KeyKind::Conflict);
-        self.core.state.each(&from, &until, |key, _| {
-            let key = crate::state::tables::parse_image_key(key)?;
-            if !named.contains(&key) {
-                settled.push(key);
-            }
-            Ok(())
-        })?;
-        for key in settled {
-            if self.core.state.shadow(&key)?.is_none() {
-                cut.push(KeyImage { key, image: None });
-            }
-        }
-        Ok(())
-    }
-
-    /// A parent that forgets or invents records of ours is not to be followed.
-    pub(crate) fn check_own_mark(&mut self, peer: PeerId, cut: &[KeyImage]) -> Result<(), StepError> {
-        for pair in cut {
-            let (Key::Origin(origin), Some(Image::Origin(image))) = (&pair.key, &pair.image) else { continue };
-            if !self.core.state.rescues() && image.applied < self.core.state.confirmed_applied(*origin)? {
-                return Err(StepError::Peer(
-                    peer,
-                    format!("went back behind record {} of origin {origin}", image.applied),
-                ));
-            }
-        }
-        Ok(())
-    }
-
     /// Applies what the parent says unasked.
     fn take_told(&mut self, mut cut: Vec<KeyImage>) -> Result<(), StorageError> {
         if self.core.config.role == Role::Client {
@@ -215,7 +181,7 @@ impl<S: MetaStore> Replica<S> {
         self.note_touched()?;
         self.find_older(&cut)?;
         self.look_at_named(&cut)?;
-        let parted = self.parted_in(&cut)?;
+        let parted = Histories::parted_in(&mut self.core, &cut)?;
         let told = origins_in(&cut);
         if parted.is_empty() {
             self.take_cut(cut)?
@@ -261,7 +227,7 @@ impl<S: MetaStore> Replica<S> {
                 Some(_) => continue,
                 None => {}
             }
-            if !self.is_placed(mark)? {
+            if !Histories::is_placed(&mut self.core, mark)? {
                 if let Some(upstream) = self.uplink.session.as_mut() {
                     upstream.marks_ahead.insert(mark.origin, *mark);
                 }
@@ -312,5 +278,46 @@ impl<S: MetaStore> Replica<S> {
                 upstream.in_flight_bytes -= len;
             }
         }
+    }
+}
+
+impl Uplink {
+    /// All open conflicts come with the first cut of a new parent: those that it does not name were a former
+    /// parent's guess, or are resolved.
+    fn add_settled_conflicts<S: MetaStore>(core: &mut Core<S>, cut: &mut Vec<KeyImage>) -> Result<(), StorageError> {
+        let named: BTreeSet<Key> = cut.iter().map(|pair| pair.key.clone()).collect();
+        let mut settled = Vec::new();
+        let (from, until) = crate::state::tables::kind_range(table::VIEW, crate::state::tables::KeyKind::Conflict);
+        core.state.each(&from, &until, |key, _| {
+            let key = crate::state::tables::parse_image_key(key)?;
+            if !named.contains(&key) {
+                settled.push(key);
+            }
+            Ok(())
+        })?;
+        for key in settled {
+            if core.state.shadow(&key)?.is_none() {
+                cut.push(KeyImage { key, image: None });
+            }
+        }
+        Ok(())
+    }
+
+    /// A parent that forgets or invents records of ours is not to be followed.
+    pub(crate) fn check_own_mark<S: MetaStore>(
+        core: &mut Core<S>,
+        peer: PeerId,
+        cut: &[KeyImage],
+    ) -> Result<(), StepError> {
+        for pair in cut {
+            let (Key::Origin(origin), Some(Image::Origin(image))) = (&pair.key, &pair.image) else { continue };
+            if !core.state.rescues() && image.applied < core.state.confirmed_applied(*origin)? {
+                return Err(StepError::Peer(
+                    peer,
+                    format!("went back behind record {} of origin {origin}", image.applied),
+                ));
+            }
+        }
+        Ok(())
     }
 }

@@ -1,12 +1,12 @@
 //! What a request needs to know before it can be worked off, and the questions to the parent about it.
 
 use crate::api::Role;
-use crate::replica::{Replica, StepError};
+use crate::replica::{Core, Replica, StepError};
 use crate::requests::seen::{Asked, Seen};
 use crate::requests::{Attempt, FIRST_SESSION_MAX, Need, On, Waiting};
-use wayfs_types::CommitNumber;
+use crate::upstream::Uplink;
 use wayfs_types::request::{Change, RenameTarget};
-use wayfs_types::{FileId, FsError, Inode, MetaStore, Name, RecordId, StorageError};
+use wayfs_types::{CommitNumber, FileId, FsError, Inode, MetaStore, Name, RecordId, StorageError};
 use wayfs_wire::{AskId, Question, Up};
 
 /// Questions asked for one request before it is served from what is there.
@@ -215,12 +215,14 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn note_seen(&self, records: impl IntoIterator<Item = RecordId>, seen: &mut Seen) {
         records.into_iter().filter(|record| self.is_foreign(*record)).for_each(|record| seen.note(record));
     }
+}
 
+impl Uplink {
     /// What a change must know.
-    pub(crate) fn needs_of(&self, change: &Change) -> Result<Vec<Need>, StorageError> {
+    pub(crate) fn needs_of<S: MetaStore>(core: &Core<S>, change: &Change) -> Result<Vec<Need>, StorageError> {
         let directory_under = |parent: FileId, name: &Name| -> Result<Option<FileId>, StorageError> {
-            let Some(entry) = self.core.state.entry(parent, name)? else { return Ok(None) };
-            Ok(self.core.state.inode(entry.file)?.filter(|inode| inode.is_directory()).map(|_| entry.file))
+            let Some(entry) = core.state.entry(parent, name)? else { return Ok(None) };
+            Ok(core.state.inode(entry.file)?.filter(|inode| inode.is_directory()).map(|_| entry.file))
         };
         Ok(match change {
             Change::Create { parent, name, .. }

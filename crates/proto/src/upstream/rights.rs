@@ -26,16 +26,15 @@
 
 use crate::api::{Output, Sharing};
 use crate::children::interest::seen_at;
-use crate::replica::Replica;
+use crate::replica::{Core, Replica};
 use crate::requests::{Attempt, On, Waiting};
-use crate::upstream::UplinkState;
+use crate::upstream::{Uplink, UplinkState};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use wayfs_types::request::Change;
 use wayfs_types::{FileId, Inode, MetaStore, Name, StorageError, Time};
-use wayfs_wire::RecallId;
-use wayfs_wire::{AskId, CLAIM_MAX, Down, Then, Up, Verdict};
+use wayfs_wire::{AskId, CLAIM_MAX, Down, RecallId, Then, Up, Verdict};
 
 /// Claims for one request before it goes on without the right.
 const CLAIMS_MAX: u8 = 8;
@@ -160,7 +159,7 @@ impl<S: MetaStore> Replica<S> {
             false => is_watched(),
         };
         // What is told there behind a lock is to be seen at once.
-        may && self.is_exclusive(directory).is_ok_and(|is_exclusive| !is_exclusive)
+        may && Uplink::is_exclusive(&self.core, directory).is_ok_and(|is_exclusive| !is_exclusive)
     }
 
     /// Whether the kernel keeps what it was told of a directory before that ended.
@@ -175,7 +174,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Whether a change of a file is made at once, without a question to the parent.
     pub fn is_change_free(&self, file: FileId) -> bool {
-        if self.is_the_homes(file).unwrap_or(true) {
+        if Uplink::is_the_homes(&self.core, file).unwrap_or(true) {
             return false;
         }
         if !self.is_close_to_open() {
@@ -310,7 +309,7 @@ impl<S: MetaStore> Replica<S> {
         if waiting.offline || !self.is_close_to_open() || !self.is_trusted() || waiting.claims >= CLAIMS_MAX {
             return Ok(None);
         }
-        let files = self.rights_for(change)?;
+        let files = Uplink::rights_for(&self.core, change)?;
         let Some(upstream) = self.uplink.session.as_mut() else { return Ok(None) };
         if files.len() > CLAIM_MAX || files.iter().all(|file| upstream.rights.alone.contains(file)) {
             return Ok(None);
@@ -343,29 +342,31 @@ impl<S: MetaStore> Replica<S> {
         upstream.rights.claims.insert(ask, vec![file]);
         self.post_in_turn(Up::Claim { ask, files: vec![file] });
     }
+}
 
+impl Uplink {
     /// The directories that others may look at to see a change. A file that was removed comes back to where it was last with
     /// what is stored in it.
-    pub(crate) fn rights_for(&self, change: &Change) -> Result<BTreeSet<FileId>, StorageError> {
+    pub(crate) fn rights_for<S: MetaStore>(core: &Core<S>, change: &Change) -> Result<BTreeSet<FileId>, StorageError> {
         let mut files = BTreeSet::new();
         match change {
             Change::Create { .. } | Change::Publish { .. } | Change::Mkdir { .. } | Change::Resolve { .. } => {}
             Change::Link { file, .. } | Change::Store { file, .. } | Change::Append { file, .. } => {
-                self.add_seen(*file, &mut files)?;
+                Uplink::add_seen(core, *file, &mut files)?;
             }
             Change::SetAttr { file, .. } | Change::SetXattr { file, .. } => {
-                let inode = self.add_seen(*file, &mut files)?;
+                let inode = Uplink::add_seen(core, *file, &mut files)?;
                 files.extend(inode.filter(|inode| inode.is_directory()).map(|_| *file));
             }
             Change::Unlink { parent, name } | Change::Rmdir { parent, name } => {
-                self.add_victim((*parent, name), &mut files)?;
+                Uplink::add_victim(core, (*parent, name), &mut files)?;
             }
             Change::Rename { from_parent, from_name, to_parent, to_name, .. } => {
-                self.add_victim((*to_parent, to_name), &mut files)?;
-                if let Some(entry) = self.core.state.entry(*from_parent, from_name)?
-                    && self.core.state.inode(entry.file)?.is_some_and(|inode| !inode.is_directory())
+                Uplink::add_victim(core, (*to_parent, to_name), &mut files)?;
+                if let Some(entry) = core.state.entry(*from_parent, from_name)?
+                    && core.state.inode(entry.file)?.is_some_and(|inode| !inode.is_directory())
                 {
-                    self.add_seen(entry.file, &mut files)?;
+                    Uplink::add_seen(core, entry.file, &mut files)?;
                 }
             }
         }
@@ -389,24 +390,32 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// Of a name that goes: where else its file is seen; a directory must not be filled meanwhile.
-    fn add_victim(&self, (parent, name): (FileId, &Name), files: &mut BTreeSet<FileId>) -> Result<(), StorageError> {
-        let Some(entry) = self.core.state.entry(parent, name)? else { return Ok(()) };
-        match self.core.state.inode(entry.file)? {
+    fn add_victim<S: MetaStore>(
+        core: &Core<S>,
+        (parent, name): (FileId, &Name),
+        files: &mut BTreeSet<FileId>,
+    ) -> Result<(), StorageError> {
+        let Some(entry) = core.state.entry(parent, name)? else { return Ok(()) };
+        match core.state.inode(entry.file)? {
             Some(inode) if inode.is_directory() => {
                 files.insert(entry.file);
             }
-            Some(_) => drop(self.add_seen(entry.file, files)?),
+            Some(_) => drop(Uplink::add_seen(core, entry.file, files)?),
             None => {}
         }
         Ok(())
     }
 
     /// Where others see a file.
-    fn add_seen(&self, file: FileId, files: &mut BTreeSet<FileId>) -> Result<Option<Arc<Inode>>, StorageError> {
-        let inode = self.core.state.inode(file)?;
+    fn add_seen<S: MetaStore>(
+        core: &Core<S>,
+        file: FileId,
+        files: &mut BTreeSet<FileId>,
+    ) -> Result<Option<Arc<Inode>>, StorageError> {
+        let inode = core.state.inode(file)?;
         if let Some(inode) = &inode {
             files.extend(seen_at(file, inode));
-            files.extend(self.core.state.unlisted_exclusive(file, inode)?);
+            files.extend(core.state.unlisted_exclusive(file, inode)?);
         }
         Ok(inode)
     }

@@ -2,11 +2,12 @@
 
 use crate::api::Role;
 use crate::children::stream::FRAME_LEN;
-use crate::contents::content_of;
-use crate::replica::Replica;
+use crate::contents::{Contents, content_of};
+use crate::members::Members;
+use crate::replica::{Core, Replica};
 use crate::state::position::LogPosition;
 use crate::state::tables::{record_key, table};
-use crate::upstream::UplinkState;
+use crate::upstream::{Uplink, UplinkState};
 use std::collections::BTreeMap;
 use wayfs_types::{MetaStore, OriginId, Record, StorageError};
 use wayfs_wire::{SentRecord, Up};
@@ -80,8 +81,11 @@ impl<S: MetaStore> Replica<S> {
                 }
                 let entry = self.core.state.log_entry(position)?;
                 written.insert(entry.record.id, entry.written());
-                let may_end = self.may_end_behind(entry.record.id.origin(), entry.seal.is_some());
-                let record = SentRecord { held: self.is_held(&entry.record, entry.held)?, record: entry.record };
+                let may_end = Members::may_end_behind(&self.core, entry.record.id.origin(), entry.seal.is_some());
+                let record = SentRecord {
+                    held: Uplink::is_held(&mut self.core, &entry.record, entry.held)?,
+                    record: entry.record,
+                };
                 let more = wayfs_wire::record_len(&record);
                 if end.is_some() && len + more > len_max {
                     is_whole = false;
@@ -135,21 +139,6 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    /// A client that moved has let contents go once a former parent called them safe, one by one or all up to there. So
-    /// has a station that was put back to before they came: its clients do not bring them again, and nobody here has them.
-    pub(crate) fn is_held(&mut self, record: &Record, held: bool) -> Result<bool, StorageError> {
-        if !held || self.core.state.tx().get_raw(&record_key(table::OWED, record.id))?.is_some() {
-            return Ok(held);
-        }
-        match self.missing(record.id)? {
-            Some(missing) => Ok(missing.everybody().next().is_some()),
-            None => {
-                let travels_in_it = || content_of(record).is_none_or(|(_, content)| content.root().is_none());
-                Ok(self.core.config.role != Role::Client && travels_in_it())
-            }
-        }
-    }
-
     /// The next positions of the log that the session may pass, and whether each is to be sent.
     pub(crate) fn next_records(&mut self) -> Vec<NextRecord> {
         let Some(upstream) = &self.uplink.session else { return Vec::new() };
@@ -195,7 +184,7 @@ impl<S: MetaStore> Replica<S> {
             sent.insert(origin, item.id.sequence());
             next.push(NextRecord { position, passed: Passed::On });
             wanted_len += 1;
-            may_end = self.may_end_behind(origin, item.sealed);
+            may_end = Members::may_end_behind(&self.core, origin, item.sealed);
         }
         if undurable {
             self.sync_soon();
@@ -209,22 +198,13 @@ impl<S: MetaStore> Replica<S> {
         if self.core.config.role != Role::Client || self.is_somebody_waiting() {
             self.core.state.want_sync();
         } else {
-            self.sync_with_the_next();
+            Uplink::sync_with_the_next(&mut self.core);
         }
     }
 
     /// Whether somebody waits for records to be sent: for a level, or with the release of a lock.
     pub(crate) fn is_somebody_waiting(&self) -> bool {
         self.requests.has_level_waiters() || self.locks.is_release_waiting()
-    }
-
-    /// Makes everything durable together with the changes of the next moment.
-    pub(crate) fn sync_with_the_next(&mut self) {
-        if self.core.config.sync_gather.is_zero() {
-            self.core.state.want_sync();
-            return;
-        }
-        self.core.state.sync_within(self.core.now, self.core.config.sync_gather);
     }
 
     pub(crate) fn records_in_flight(&self) -> u64 {
@@ -242,5 +222,31 @@ impl<S: MetaStore> Replica<S> {
             self.tell_parent(Up::Want { origin, through });
         }
         Ok(())
+    }
+}
+
+impl Uplink {
+    /// A client that moved has let contents go once a former parent called them safe, one by one or all up to there. So
+    /// has a station that was put back to before they came: its clients do not bring them again, and nobody here has them.
+    pub(crate) fn is_held<S: MetaStore>(core: &mut Core<S>, record: &Record, held: bool) -> Result<bool, StorageError> {
+        if !held || core.state.tx().get_raw(&record_key(table::OWED, record.id))?.is_some() {
+            return Ok(held);
+        }
+        match Contents::missing(core, record.id)? {
+            Some(missing) => Ok(missing.everybody().next().is_some()),
+            None => {
+                let travels_in_it = || content_of(record).is_none_or(|(_, content)| content.root().is_none());
+                Ok(core.config.role != Role::Client && travels_in_it())
+            }
+        }
+    }
+
+    /// Makes everything durable together with the changes of the next moment.
+    pub(crate) fn sync_with_the_next<S: MetaStore>(core: &mut Core<S>) {
+        if core.config.sync_gather.is_zero() {
+            core.state.want_sync();
+            return;
+        }
+        core.state.sync_within(core.now, core.config.sync_gather);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::api::{PeerId, Role};
 use crate::replica::{Replica, StepError};
-use crate::upstream::UplinkState;
+use crate::upstream::{Uplink, UplinkState};
 use wayfs_types::{CommitNumber, MetaStore, StorageError};
 use wayfs_wire::{Applied, Stamp};
 
@@ -61,7 +61,7 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         if caught_up.is_some() {
-            let is_lost = theirs < confirmed && !self.is_on_its_way(theirs);
+            let is_lost = theirs < confirmed && !Uplink::is_on_its_way(&self.core, theirs);
             let lost_before = self.lost_of_former()?;
             if is_lost || !lost_before.is_empty() {
                 self.histories.note_lost_before(lost_before);
