@@ -17,7 +17,7 @@ impl<S: MetaStore> Replica<S> {
             self.core.state.timeout(),
             self.requests.next_deadline(),
             self.upstream_timeout(),
-            self.vouched_timeout(),
+            self.locks.vouched_timeout(),
             self.locks.timeout(),
             self.children_timeout(),
             self.rights_timeout(),

@@ -390,7 +390,7 @@ impl<S: MetaStore> Replica<S> {
         self.contents.end_session();
         self.requests.wake_parked();
         self.locks_parent_lost();
-        self.end_lock_rounds_of_home();
+        self.locks.end_lock_rounds_of_home();
         self.left_locks_parent_lost();
     }
 

@@ -5,7 +5,7 @@
 
 use crate::locks::Locks;
 use crate::locks::table::{Asker, Holder, Recall, Verdict, Which};
-use crate::replica::{Replica, StepError};
+use crate::replica::{Core, Replica, StepError};
 use crate::upstream::Uplink;
 use wayfs_types::request::{LockFamily, LockOwner, LockRange, LockRequest};
 use wayfs_types::{FileId, MetaStore, OriginId};
@@ -86,7 +86,7 @@ impl<S: MetaStore> Replica<S> {
             return self.keep_relayed(child, ask, request);
         }
         self.note_brings_locks(child);
-        if self.comes_too_late(holder, &request) || self.locks.left.was_given(child, &request) {
+        if self.locks.comes_too_late(&self.core, holder, &request) || self.locks.left.was_given(child, &request) {
             return self.children.tell(child, Down::LockAnswer { ask, verdict: LockVerdict::Refused });
         }
         self.suppose_left(holder, &request);
@@ -142,19 +142,6 @@ impl<S: MetaStore> Replica<S> {
         self.relay_unlock((file, family), holder, range, &held);
     }
 
-    /// Whether others may have had in the meantime what a child wants to keep. A server that was opened a moment ago knows of no
-    /// lock, and believes whom it waits for (`locks/grace.rs`). Claims, for which it does not wait, it believes all.
-    fn comes_too_late(&self, holder: Holder, request: &LockRequest) -> bool {
-        let is_claim = request.family == LockFamily::Claim;
-        let is_decided_here = is_claim || Uplink::is_the_homes(&self.core, request.file).unwrap_or(true);
-        let is_believed = if is_claim {
-            self.core.now < self.core.opened + self.core.config.lease
-        } else {
-            self.locks.grace.waits_for(holder.origin)
-        };
-        is_decided_here && !is_believed && !self.locks.table.has_kept(holder, request)
-    }
-
     fn handle_child_lock_cancel(&mut self, child: OriginId, ask: AskId) {
         let granted = self.locks.table.give_up(Asker::Child(child, ask));
         self.tell_granted(granted);
@@ -168,7 +155,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// A child's session is over: it keeps its locks for a lease, and waits for none.
     pub(crate) fn locks_child_away(&mut self, child: OriginId) {
-        self.end_lock_delegations(child);
+        self.locks.end_lock_delegations(&self.core, child);
         if !self.locks.table.is_empty() {
             let granted = self.locks.table.forget_waiting(child);
             self.tell_granted(granted);
@@ -190,5 +177,17 @@ impl<S: MetaStore> Replica<S> {
         }
         self.abandon_relays(child);
         self.end_relays();
+    }
+}
+
+impl Locks {
+    /// Whether others may have had in the meantime what a child wants to keep. A server that was opened a moment ago knows of no
+    /// lock, and believes whom it waits for (`locks/grace.rs`). Claims, for which it does not wait, it believes all.
+    fn comes_too_late<S: MetaStore>(&self, core: &Core<S>, holder: Holder, request: &LockRequest) -> bool {
+        let is_claim = request.family == LockFamily::Claim;
+        let is_decided_here = is_claim || Uplink::is_the_homes(core, request.file).unwrap_or(true);
+        let is_believed =
+            if is_claim { core.now < core.opened + core.config.lease } else { self.grace.waits_for(holder.origin) };
+        is_decided_here && !is_believed && !self.table.has_kept(holder, request)
     }
 }

@@ -81,22 +81,9 @@ impl LockDelegations {
 
 /// The client's half.
 impl<S: MetaStore> Replica<S> {
-    /// Files whose locks this client decides about by itself, one for each family.
-    pub fn locks_delegated(&self) -> usize {
-        self.delegations().map_or(0, |delegations| delegations.rows.len())
-    }
-
     /// Whether it is ours to decide about a file's locks.
     pub(crate) fn is_delegated(&self, file: FileId, family: LockFamily) -> bool {
-        self.locks_go_up() && self.delegations().is_some_and(|of| of.rows.contains_key(&(file, family)))
-    }
-
-    fn delegations(&self) -> Option<&LockDelegations> {
-        self.locks.session.as_ref().map(|session| &session.delegations)
-    }
-
-    fn delegations_mut(&mut self) -> Option<&mut LockDelegations> {
-        self.locks.session.as_mut().map(|session| &mut session.delegations)
+        self.locks_go_up() && self.locks.delegations().is_some_and(|of| of.rows.contains_key(&(file, family)))
     }
 
     /// Decides about a lock. `None`: the parent is to be asked, and has the file back.
@@ -140,7 +127,7 @@ impl<S: MetaStore> Replica<S> {
             self.return_locks(file, family);
             return false;
         }
-        if let Some(row) = self.delegations_mut().and_then(|of| of.rows.get_mut(&(file, family))) {
+        if let Some(row) = self.locks.delegations_mut().and_then(|of| of.rows.get_mut(&(file, family))) {
             row.used = now;
         }
         true
@@ -148,19 +135,15 @@ impl<S: MetaStore> Replica<S> {
 
     /// Letting go of a part of a range makes two of it.
     pub(crate) fn return_if_many(&mut self, file: FileId, family: LockFamily) {
-        if self.is_delegated(file, family) && self.own_locks_in(file, family).len() >= HELD_MAX {
+        if self.is_delegated(file, family) && self.locks.own_locks_in(&self.core, file, family).len() >= HELD_MAX {
             self.return_locks(file, family);
         }
     }
 
-    fn own_locks_in(&self, file: FileId, family: LockFamily) -> Vec<LockRequest> {
-        self.locks.table.held_in_file(self.core.config.origin, file, family)
-    }
-
     /// The parent decides again: it is told what our programs have, behind what they did.
     fn return_locks(&mut self, file: FileId, family: LockFamily) {
-        let Some(row) = self.delegations_mut().and_then(|of| of.end((file, family))) else { return };
-        let mut held = self.own_locks_in(file, family);
+        let Some(row) = self.locks.delegations_mut().and_then(|of| of.end((file, family))) else { return };
+        let mut held = self.locks.own_locks_in(&self.core, file, family);
         for LockRequest { owner, range, .. } in held.split_off(held.len().min(LOCKS_TOLD_MAX)) {
             // Nobody would know of it.
             self.lose_lock(file, family, owner, range);
@@ -179,7 +162,7 @@ impl<S: MetaStore> Replica<S> {
             return;
         };
         let times = (self.core.now, Locks::unused_max(&self.core));
-        if let Some(delegations) = self.delegations_mut() {
+        if let Some(delegations) = self.locks.delegations_mut() {
             delegations.begin((request.file, request.family), serial, times);
         }
         self.return_if_many(request.file, request.family);
@@ -206,7 +189,7 @@ impl<S: MetaStore> Replica<S> {
     /// The parent wants a file back.
     pub(crate) fn handle_recalled(&mut self, file: FileId, family: LockFamily, serial: DelegationId) {
         // One that was returned meanwhile is under way.
-        let row = self.delegations().and_then(|of| of.rows.get(&(file, family)));
+        let row = self.locks.delegations().and_then(|of| of.rows.get(&(file, family)));
         if row.is_some_and(|row| row.serial == serial) {
             self.return_locks(file, family);
         }
@@ -215,16 +198,37 @@ impl<S: MetaStore> Replica<S> {
     /// Returns what no program uses: a client that goes is not waited for because of it.
     pub(crate) fn return_unused_locks(&mut self) {
         let (now, unused) = (self.core.now, Locks::unused_max(&self.core));
-        let Some(delegations) = self.delegations().filter(|of| of.look_at.is_some_and(|at| now >= at)) else { return };
+        let Some(delegations) = self.locks.delegations().filter(|of| of.look_at.is_some_and(|at| now >= at)) else {
+            return;
+        };
         let old = delegations.rows.iter().filter(|(_, row)| now >= row.used + unused);
         for (file, family) in old.map(|(key, _)| *key).collect::<Vec<_>>() {
-            if self.own_locks_in(file, family).is_empty() {
+            if self.locks.own_locks_in(&self.core, file, family).is_empty() {
                 self.return_locks(file, family);
             }
         }
-        if let Some(delegations) = self.delegations_mut() {
+        if let Some(delegations) = self.locks.delegations_mut() {
             delegations.look_at = (!delegations.rows.is_empty()).then_some(now + unused);
         }
+    }
+}
+
+impl Locks {
+    /// Files whose locks this client decides about by itself, one for each family.
+    pub(crate) fn locks_delegated(&self) -> usize {
+        self.delegations().map_or(0, |delegations| delegations.rows.len())
+    }
+
+    fn delegations(&self) -> Option<&LockDelegations> {
+        self.session.as_ref().map(|session| &session.delegations)
+    }
+
+    fn delegations_mut(&mut self) -> Option<&mut LockDelegations> {
+        self.session.as_mut().map(|session| &mut session.delegations)
+    }
+
+    fn own_locks_in<S: MetaStore>(&self, core: &Core<S>, file: FileId, family: LockFamily) -> Vec<LockRequest> {
+        self.table.held_in_file(core.config.origin, file, family)
     }
 }
 
@@ -261,11 +265,13 @@ impl<S: MetaStore> Replica<S> {
         let granted = self.locks.table.take_back(recall, held);
         self.tell_granted(granted);
     }
+}
 
+impl Locks {
     /// A client's session is over.
-    pub(crate) fn end_lock_delegations(&mut self, child: OriginId) {
-        if self.core.config.role != Role::Client {
-            self.locks.table.end_delegations(child);
+    pub(crate) fn end_lock_delegations<S: MetaStore>(&mut self, core: &Core<S>, child: OriginId) {
+        if core.config.role != Role::Client {
+            self.table.end_delegations(child);
         }
     }
 }

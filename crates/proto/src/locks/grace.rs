@@ -85,22 +85,6 @@ impl LockGrace {
 }
 
 impl<S: MetaStore> Replica<S> {
-    /// Reads who may have locks, and waits for them.
-    pub(crate) fn begin_lock_grace(&mut self) -> Result<(), StorageError> {
-        let mut grace = LockGrace::default();
-        let (now, lease) = (self.core.now, self.core.config.lease);
-        self.core.state.each(&[HOLDER], &[HOLDER + 1], |key, value| {
-            grace.rows.insert(parse_origin_key(key)?, (unpack(value)?, now + lease));
-            Ok(())
-        })?;
-        grace.await_all(now, lease);
-        if !grace.awaited.is_empty() {
-            self.locks.table.pause();
-        }
-        self.locks.grace = grace;
-        Ok(())
-    }
-
     /// Writes down that a child may have locks from now on. Answers whether there was room for it.
     pub(crate) fn note_may_hold(&mut self, child: OriginId, family: LockFamily) -> Result<bool, StepError> {
         let is_station = self.children.is_station(child);
@@ -144,30 +128,12 @@ impl<S: MetaStore> Replica<S> {
         let rows = &grace.rows;
         let is_client = |child: &&OriginId| **child != ALL && rows.get(child).is_some_and(|(row, _)| !row.is_station);
         for client in over.iter().filter(is_client).copied().collect::<Vec<_>>() {
-            self.locks_left_unseen(client);
+            self.locks.locks_left_unseen(&self.core, client);
         }
         if !over.is_empty() {
             self.give_locks_again();
         }
-        self.forget_idle_holders();
-    }
-
-    fn forget_idle_holders(&mut self) {
-        let (now, lease) = (self.core.now, self.core.config.lease);
-        let rows = &self.locks.grace.rows;
-        let due: Vec<OriginId> = rows.iter().filter(|(_, (_, look))| now >= *look).map(|(child, _)| *child).collect();
-        for child in due {
-            let is_needed = self.locks.grace.awaited.contains_key(&child)
-                || self.locks.kept.is_forgetful(child)
-                || self.locks.left.has_left(child)
-                || self.locks.table.is_of_programs(child);
-            if !is_needed {
-                self.locks.grace.rows.remove(&child);
-                self.core.state.delete_row(origin_key(HOLDER, child));
-            } else if let Some((_, look)) = self.locks.grace.rows.get_mut(&child) {
-                *look = now + lease;
-            }
-        }
+        self.locks.forget_idle_holders(&mut self.core);
     }
 
     /// Unless somebody is awaited still, what waited is decided.
@@ -187,6 +153,42 @@ impl<S: MetaStore> Replica<S> {
                     }
                 }
                 (Asker::Own(id), Decided::Tested(held)) => self.end_request(id, Ok(Answer::Lock(held))),
+            }
+        }
+    }
+}
+
+impl Locks {
+    /// Reads who may have locks, and waits for them.
+    pub(crate) fn begin_lock_grace<S: MetaStore>(&mut self, core: &Core<S>) -> Result<(), StorageError> {
+        let mut grace = LockGrace::default();
+        let (now, lease) = (core.now, core.config.lease);
+        core.state.each(&[HOLDER], &[HOLDER + 1], |key, value| {
+            grace.rows.insert(parse_origin_key(key)?, (unpack(value)?, now + lease));
+            Ok(())
+        })?;
+        grace.await_all(now, lease);
+        if !grace.awaited.is_empty() {
+            self.table.pause();
+        }
+        self.grace = grace;
+        Ok(())
+    }
+
+    fn forget_idle_holders<S: MetaStore>(&mut self, core: &mut Core<S>) {
+        let (now, lease) = (core.now, core.config.lease);
+        let rows = &self.grace.rows;
+        let due: Vec<OriginId> = rows.iter().filter(|(_, (_, look))| now >= *look).map(|(child, _)| *child).collect();
+        for child in due {
+            let is_needed = self.grace.awaited.contains_key(&child)
+                || self.kept.is_forgetful(child)
+                || self.left.has_left(child)
+                || self.table.is_of_programs(child);
+            if !is_needed {
+                self.grace.rows.remove(&child);
+                core.state.delete_row(origin_key(HOLDER, child));
+            } else if let Some((_, look)) = self.grace.rows.get_mut(&child) {
+                *look = now + lease;
             }
         }
     }

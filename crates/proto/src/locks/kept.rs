@@ -81,7 +81,7 @@ impl<S: MetaStore> Replica<S> {
         let which = if is_forgetful { Which::Claims } else { Which::All };
         let granted = self.locks.table.release_stale(child, which);
         self.tell_granted(granted);
-        self.locks_left_claimed(child);
+        self.locks.locks_left_claimed(&mut self.core, child);
         self.end_relays();
         self.end_grace_of(child);
     }

@@ -125,17 +125,6 @@ fn add_given(given: &mut Vec<LockRequest>, lock: LockRequest) {
 }
 
 impl<S: MetaStore> Replica<S> {
-    /// Reads what its holders were not told yet.
-    pub(crate) fn read_given_locks(&mut self) -> Result<(), StorageError> {
-        let mut given = BTreeMap::new();
-        self.core.state.each(&[GIVEN], &[GIVEN + 1], |key, value| {
-            given.insert(parse_origin_key(key)?, unpack(value)?);
-            Ok(())
-        })?;
-        self.locks.left.given = given;
-        Ok(())
-    }
-
     /// A client's lease is over. What the home gives, and claims, it knows to have lost; the rest it may have taken along.
     pub(crate) fn locks_leave(&mut self, client: OriginId) {
         for request in self.locks.table.held_by(client) {
@@ -157,17 +146,6 @@ impl<S: MetaStore> Replica<S> {
         self.end_relays();
     }
 
-    /// A client that may have had locks before we were restarted is not back in time: nobody knows which.
-    pub(crate) fn locks_left_unseen(&mut self, client: OriginId) {
-        self.locks.left.clients.insert(client, Left { is_known: false, is_nowhere: false });
-        self.locks.table.note_left(client);
-        for wanted in self.locks.table.waited_for() {
-            if Locks::may_be_taken_along(&self.core, &wanted) {
-                self.locks.table.suppose(client, &wanted);
-            }
-        }
-    }
-
     /// Before something is asked for: who left without saying what he has is taken to have it.
     pub(crate) fn suppose_left(&mut self, holder: Holder, request: &LockRequest) {
         if self.locks.left.clients.values().all(|left| left.is_known)
@@ -185,13 +163,6 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    /// A client came back to us and claimed what it has.
-    pub(crate) fn locks_left_claimed(&mut self, client: OriginId) {
-        self.locks.left.clients.remove(&client);
-        self.locks.table.note_returned(client);
-        self.forget_given(client);
-    }
-
     /// A client that is no member any more keeps nothing.
     pub(crate) fn locks_of_revoked(&mut self, client: OriginId) {
         if self.locks.left.clients.remove(&client).is_some() {
@@ -199,13 +170,7 @@ impl<S: MetaStore> Replica<S> {
             let granted = self.locks.table.set_left(client, &[]);
             self.tell_granted(granted);
         }
-        self.forget_given(client);
-    }
-
-    fn forget_given(&mut self, client: OriginId) {
-        if self.locks.left.given.remove(&client).is_some() {
-            self.core.state.delete_row(origin_key(GIVEN, client));
-        }
+        self.locks.forget_given(&mut self.core, client);
     }
 
     /// A client came somewhere with locks: it can be asked, and told.
@@ -317,7 +282,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn handle_left_asked(&mut self, ask: AskId, told: bool, has: &[LockRequest]) {
         let Some(Question { client, wanted, is_given, .. }) = self.locks.left.asked.remove(&ask) else { return };
         if is_given && told && self.locks.left.given.get(&client) == Some(&wanted) {
-            self.forget_given(client);
+            self.locks.forget_given(&mut self.core, client);
         } else if is_given && told {
             // More was given since.
             self.tell_given(client);
@@ -380,6 +345,43 @@ impl<S: MetaStore> Replica<S> {
         self.locks.left.clients.values_mut().for_each(|left| left.is_nowhere = false);
         for client in self.locks.left.given.keys().copied().collect::<Vec<_>>() {
             self.tell_given(client);
+        }
+    }
+}
+
+impl Locks {
+    /// Reads what its holders were not told yet.
+    pub(crate) fn read_given_locks<S: MetaStore>(&mut self, core: &Core<S>) -> Result<(), StorageError> {
+        let mut given = BTreeMap::new();
+        core.state.each(&[GIVEN], &[GIVEN + 1], |key, value| {
+            given.insert(parse_origin_key(key)?, unpack(value)?);
+            Ok(())
+        })?;
+        self.left.given = given;
+        Ok(())
+    }
+
+    /// A client that may have had locks before we were restarted is not back in time: nobody knows which.
+    pub(crate) fn locks_left_unseen<S: MetaStore>(&mut self, core: &Core<S>, client: OriginId) {
+        self.left.clients.insert(client, Left { is_known: false, is_nowhere: false });
+        self.table.note_left(client);
+        for wanted in self.table.waited_for() {
+            if Locks::may_be_taken_along(core, &wanted) {
+                self.table.suppose(client, &wanted);
+            }
+        }
+    }
+
+    /// A client came back to us and claimed what it has.
+    pub(crate) fn locks_left_claimed<S: MetaStore>(&mut self, core: &mut Core<S>, client: OriginId) {
+        self.left.clients.remove(&client);
+        self.table.note_returned(client);
+        self.forget_given(core, client);
+    }
+
+    fn forget_given<S: MetaStore>(&mut self, core: &mut Core<S>, client: OriginId) {
+        if self.left.given.remove(&client).is_some() {
+            core.state.delete_row(origin_key(GIVEN, client));
         }
     }
 }

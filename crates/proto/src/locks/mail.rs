@@ -13,7 +13,7 @@
 
 use crate::api::Role;
 use crate::locks::Locks;
-use crate::replica::Replica;
+use crate::replica::{Core, Replica};
 use crate::state::position::LogPosition;
 use std::collections::VecDeque;
 use wayfs_types::MetaStore;
@@ -118,18 +118,18 @@ impl<S: MetaStore> Replica<S> {
         let Some(sent) = self.uplink.position() else { return true };
         self.core.state.log().from(sent.next()).next().is_some_and(|(position, _)| position <= place)
     }
+}
 
+impl Locks {
     /// The session is over: questions are put anew by those who wait, releases are made good.
     pub(crate) fn lock_mail_lost(&mut self) {
-        self.locks.mail.waiting.retain(|message| !message.held.is_empty());
+        self.mail.waiting.retain(|message| !message.held.is_empty());
     }
 
     /// What was let go and must not be free before the records made under it are there, unless another program of this
     /// machine has it by now.
-    pub(crate) fn let_go_in_order(&self) -> Vec<LockRequest> {
-        let all = self.locks.mail.waiting.iter().flat_map(|message| &message.held);
-        all.filter(|held| self.locks.table.test(Locks::own_holder(&self.core, held.owner), held).is_none())
-            .copied()
-            .collect()
+    pub(crate) fn let_go_in_order<S: MetaStore>(&self, core: &Core<S>) -> Vec<LockRequest> {
+        let all = self.mail.waiting.iter().flat_map(|message| &message.held);
+        all.filter(|held| self.table.test(Locks::own_holder(core, held.owner), held).is_none()).copied().collect()
     }
 }

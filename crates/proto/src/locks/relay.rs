@@ -160,11 +160,11 @@ impl<S: MetaStore> Replica<S> {
             let up = Up::Unlock { file, family, owner: request.owner, range: request.range };
             self.post_behind_log(up, vec![request]);
         }
-        if !self.locks.relays.rows.contains(&row) && !self.is_asked_for(row) {
+        if !self.locks.relays.rows.contains(&row) && !self.locks.is_asked_for(row) {
             return;
         }
         if self.locks.table.held_in(holder, file, family, LockRange::WHOLE).is_empty() {
-            self.remove_row(&row);
+            self.locks.remove_row(&row);
         }
         let owner = owner_at_home(holder);
         let held = held.iter().map(|held| for_home(holder, held)).collect();
@@ -224,16 +224,13 @@ impl<S: MetaStore> Replica<S> {
         true
     }
 
-    fn is_asked_for(&self, row: Row) -> bool {
-        let is_it = |of: &LockAsk| matches!(of, LockAsk::Relay(of) if of.row() == row && !matches!(of.wish, Wish::Test(_) | Wish::Nothing));
-        self.locks.asks().any(is_it)
-    }
-
     /// The home's word.
     pub(crate) fn handle_relayed(&mut self, relayed: Relayed, verdict: LockVerdict) {
         let (child, request) = (relayed.child, relayed.request);
         match (relayed.wish, verdict) {
-            (Wish::Take(ask) | Wish::Regain(ask), LockVerdict::Granted) if self.comes_late(request.file) => {
+            (Wish::Take(ask) | Wish::Regain(ask), LockVerdict::Granted)
+                if self.locks.comes_late(&self.core, request.file) =>
+            {
                 self.unlock_at_home(relayed.row());
                 let verdict = LockVerdict::Unreachable;
                 self.children.tell(child, Down::LockAnswer { ask, verdict });
@@ -253,7 +250,7 @@ impl<S: MetaStore> Replica<S> {
                 self.settle_vouched();
             }
             (Wish::Nothing, LockVerdict::Granted) => {
-                if !self.locks.relays.rows.contains(&relayed.row()) && !self.is_asked_for(relayed.row()) {
+                if !self.locks.relays.rows.contains(&relayed.row()) && !self.locks.is_asked_for(relayed.row()) {
                     self.unlock_at_home(relayed.row());
                 }
             }
@@ -267,7 +264,7 @@ impl<S: MetaStore> Replica<S> {
         let granted = self.locks.table.unlock(holder, file, family, range);
         self.tell_granted(granted);
         if self.locks.table.held_in(holder, file, family, LockRange::WHOLE).is_empty() {
-            self.remove_row(&relayed.row());
+            self.locks.remove_row(&relayed.row());
         }
         self.children.tell(relayed.child, Down::LockLost { file, family, owner, range });
     }
@@ -303,7 +300,7 @@ impl<S: MetaStore> Replica<S> {
         };
         let gone: Vec<Row> = self.locks.relays.rows.iter().filter(|row| is_gone(row)).copied().collect();
         for row in gone {
-            self.remove_row(&row);
+            self.locks.remove_row(&row);
             self.unlock_at_home(row);
         }
     }
@@ -333,12 +330,6 @@ impl<S: MetaStore> Replica<S> {
         self.unlock_at_home(row);
     }
 
-    /// The mirror has no more of it.
-    fn remove_row(&mut self, row: &Row) {
-        self.locks.relays.rows.remove(row);
-        self.locks.vouched.remove(row);
-    }
-
     /// In a new session with the home: what our children have of it comes first.
     pub(crate) fn reclaim_relayed(&mut self) {
         let rows: Vec<Row> = self.locks.relays.rows.iter().copied().collect();
@@ -353,6 +344,19 @@ impl<S: MetaStore> Replica<S> {
             let ask = self.ask_lock(LockAsk::Relay(relayed));
             self.tell_parent(Up::KeepLock { ask, request: for_home(relayed.holder(), &relayed.request) });
         }
+    }
+}
+
+impl Locks {
+    fn is_asked_for(&self, row: Row) -> bool {
+        let is_it = |of: &LockAsk| matches!(of, LockAsk::Relay(of) if of.row() == row && !matches!(of.wish, Wish::Test(_) | Wish::Nothing));
+        self.asks().any(is_it)
+    }
+
+    /// The mirror has no more of it.
+    fn remove_row(&mut self, row: &Row) {
+        self.relays.rows.remove(row);
+        self.vouched.remove(row);
     }
 }
 

@@ -97,11 +97,6 @@ impl<S: MetaStore> Replica<S> {
         of_file.map(|(_, family, owner)| (*family, *owner)).collect()
     }
 
-    /// Whether a program of this replica has a lock, or waits for the word of a parent about one.
-    pub fn holds_locks(&self) -> bool {
-        self.locks.table.is_holder(self.core.config.origin) || self.locks.asks().next().is_some()
-    }
-
     /// A lock for our own user. `None`: it waits.
     pub(crate) fn lock(&mut self, id: RequestId, request: LockRequest) -> Option<Outcome> {
         if self.locks.lost.contains(&(request.file, request.family, request.owner)) {
@@ -162,29 +157,16 @@ impl<S: MetaStore> Replica<S> {
         let holder = Locks::own_holder(&self.core, owner);
         let held = self.locks.table.held_in(holder, file, family, range);
         let granted = self.locks.table.unlock(holder, file, family, range);
-        self.note_returned(file, family, owner);
+        self.locks.note_returned(&self.core, file, family, owner);
         self.tell_granted(granted);
         if self.is_delegated(file, family) {
             self.return_if_many(file, family);
-        } else if self.core.config.role == Role::Client && self.may_be_held_above(file, family, owner, &held) {
+        } else if self.core.config.role == Role::Client && self.locks.may_be_held_above(file, family, owner, &held) {
             self.post_unlock(Up::Unlock { file, family, owner, range }, held);
         }
         let is_all = family == LockFamily::Flock || range == LockRange::WHOLE;
         let was_lost = is_all && self.locks.lost.remove(&(file, family, owner));
         if was_lost { Err(FsError::Io) } else { Ok(()) }
-    }
-
-    /// Whether the parent may know of a lock that is let go here. A program that ends lets go of all that it may hold.
-    fn may_be_held_above(&self, file: FileId, family: LockFamily, owner: LockOwner, held: &[LockRequest]) -> bool {
-        let is_same = |request: &LockRequest| (request.file, request.family, request.owner) == (file, family, owner);
-        let is_asked = |ask: &LockAsk| match ask {
-            LockAsk::Lock(_, request)
-            | LockAsk::Cancelled(_, request)
-            | LockAsk::Abandoned(request)
-            | LockAsk::Reclaim(request) => is_same(request),
-            LockAsk::Test(_) | LockAsk::Claim(..) | LockAsk::Relay(_) => false,
-        };
-        !held.is_empty() || self.locks.asks().any(is_asked)
     }
 
     /// A signal came for a request. Answers whether that is a question about a lock that the parent has: then it ends
@@ -266,7 +248,7 @@ impl<S: MetaStore> Replica<S> {
             (LockAsk::Relay(relayed), verdict) => self.handle_relayed(relayed, verdict),
             (LockAsk::Claim(id, request), verdict) => self.handle_claim_answer(id, &request, verdict),
             (LockAsk::Lock(id, request) | LockAsk::Cancelled(id, request), LockVerdict::Granted)
-                if self.comes_late(request.file) =>
+                if self.locks.comes_late(&self.core, request.file) =>
             {
                 self.put_back_lock(&request);
                 self.end_request(id, Err(FsError::Unreachable));
@@ -274,7 +256,7 @@ impl<S: MetaStore> Replica<S> {
             (LockAsk::Lock(id, request) | LockAsk::Cancelled(id, request), LockVerdict::Granted) => {
                 let holder = Locks::own_holder(&self.core, request.owner);
                 self.locks.table.mirror(holder, &request);
-                self.note_lent(&request);
+                self.locks.note_lent(&self.core, &request);
                 self.end_request(id, Ok(Answer::Done));
             }
             (LockAsk::Cancelled(id, request), LockVerdict::Refused) if request.wait => {
@@ -317,7 +299,7 @@ impl<S: MetaStore> Replica<S> {
             self.locks.lost.insert((file, family, owner));
         }
         let granted = self.locks.table.unlock(holder, file, family, range);
-        self.note_returned(file, family, owner);
+        self.locks.note_returned(&self.core, file, family, owner);
         self.tell_granted(granted);
     }
 
@@ -358,7 +340,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// In a new session: what we hold comes first.
     pub(crate) fn locks_reclaim(&mut self) {
-        let let_go = self.let_go_in_order();
+        let let_go = self.locks.let_go_in_order(&self.core);
         let held = self.locks.table.held_by(self.core.config.origin);
         for request in let_go.into_iter().chain(held) {
             let ask = self.ask_lock(LockAsk::Reclaim(request));
@@ -375,11 +357,31 @@ impl<S: MetaStore> Replica<S> {
 
     /// Without a parent, waiting requests try again at the mirror.
     pub(crate) fn locks_parent_lost(&mut self) {
-        self.lock_mail_lost();
+        self.locks.lock_mail_lost();
         for id in self.requests.hurried_locks() {
             self.end_request(id, Err(FsError::Interrupted));
         }
         self.requests.wake_locks();
+    }
+}
+
+impl Locks {
+    /// Whether a program of this replica has a lock, or waits for the word of a parent about one.
+    pub(crate) fn holds_locks<S: MetaStore>(&self, core: &Core<S>) -> bool {
+        self.table.is_holder(core.config.origin) || self.asks().next().is_some()
+    }
+
+    /// Whether the parent may know of a lock that is let go here. A program that ends lets go of all that it may hold.
+    fn may_be_held_above(&self, file: FileId, family: LockFamily, owner: LockOwner, held: &[LockRequest]) -> bool {
+        let is_same = |request: &LockRequest| (request.file, request.family, request.owner) == (file, family, owner);
+        let is_asked = |ask: &LockAsk| match ask {
+            LockAsk::Lock(_, request)
+            | LockAsk::Cancelled(_, request)
+            | LockAsk::Abandoned(request)
+            | LockAsk::Reclaim(request) => is_same(request),
+            LockAsk::Test(_) | LockAsk::Claim(..) | LockAsk::Relay(_) => false,
+        };
+        !held.is_empty() || self.asks().any(is_asked)
     }
 }
 

@@ -15,6 +15,7 @@
 //! Bounds: so many questions of one station at a time, each for a lease at most.
 
 use crate::api::{PeerId, Role};
+use crate::locks::Locks;
 use crate::replica::{Replica, StepError};
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_types::request::LockRequest;
@@ -121,11 +122,6 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    /// The session with the home is over: it wants no answer.
-    pub(crate) fn end_lock_rounds_of_home(&mut self) {
-        self.locks.rounds.rounds.retain(|_, round| !matches!(round.of, Asking::Home(_)));
-    }
-
     /// Ends what was waited for long enough.
     pub(crate) fn check_lock_rounds(&mut self) {
         if self.locks.rounds.next_end().is_none_or(|end| self.core.now < end) {
@@ -208,5 +204,12 @@ impl<S: MetaStore> Replica<S> {
         for client in self.children.that_bring_locks() {
             self.tell_parent(Up::BringsLocks { client });
         }
+    }
+}
+
+impl Locks {
+    /// The session with the home is over: it wants no answer.
+    pub(crate) fn end_lock_rounds_of_home(&mut self) {
+        self.rounds.rounds.retain(|_, round| !matches!(round.of, Asking::Home(_)));
     }
 }

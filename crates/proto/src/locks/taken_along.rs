@@ -52,7 +52,7 @@ impl<S: MetaStore> Replica<S> {
         }
         let of_it = self.locks.taken_along.servers.iter().filter(|(_, servers)| servers.contains(&from));
         let rows: Vec<Row> = of_it.map(|(row, _)| *row).collect();
-        let held: Vec<LockRequest> = rows.into_iter().flat_map(|row| self.held_of(row)).collect();
+        let held: Vec<LockRequest> = rows.into_iter().flat_map(|row| self.locks.held_of(row)).collect();
         for mine in held {
             if wanted.is_empty() {
                 self.give_up_lock(&mine, mine.range);
@@ -69,10 +69,6 @@ impl<S: MetaStore> Replica<S> {
         self.told_of(from)
     }
 
-    fn held_of(&self, (file, family, holder): Row) -> Vec<LockRequest> {
-        self.locks.table.held_in(holder, file, family, LockRange::WHOLE)
-    }
-
     fn give_up_lock(&mut self, LockRequest { file, family, owner, .. }: &LockRequest, range: LockRange) {
         self.lose_lock(*file, *family, *owner, range);
         self.post_in_turn(Up::Unlock { file: *file, family: *family, owner: *owner, range });
@@ -82,10 +78,16 @@ impl<S: MetaStore> Replica<S> {
     fn told_of(&mut self, server: OriginId) -> Vec<LockRequest> {
         let of_it = self.locks.taken_along.servers.iter().filter(|(_, servers)| servers.contains(&server));
         let rows: Vec<Row> = of_it.map(|(row, _)| *row).collect();
-        let mut has: Vec<LockRequest> = rows.into_iter().flat_map(|row| self.held_of(row)).collect();
+        let mut has: Vec<LockRequest> = rows.into_iter().flat_map(|row| self.locks.held_of(row)).collect();
         for beyond in has.split_off(has.len().min(LOCKS_TOLD_MAX)) {
             self.give_up_lock(&beyond, beyond.range);
         }
         has
+    }
+}
+
+impl Locks {
+    fn held_of(&self, (file, family, holder): Row) -> Vec<LockRequest> {
+        self.table.held_in(holder, file, family, LockRange::WHOLE)
     }
 }

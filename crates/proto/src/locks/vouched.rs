@@ -11,7 +11,7 @@ use crate::api::Role;
 use crate::locks::Locks;
 use crate::locks::relay::Row;
 use crate::locks::requests::LockAsk;
-use crate::replica::Replica;
+use crate::replica::{Core, Replica};
 use crate::upstream::{Uplink, UplinkState};
 use std::collections::BTreeSet;
 use wayfs_types::request::{LockFamily, LockOwner, LockRange, LockRequest};
@@ -69,27 +69,6 @@ impl Vouched {
 }
 
 impl<S: MetaStore> Replica<S> {
-    /// A lock was granted to one of our programs.
-    pub(crate) fn note_lent(&mut self, request: &LockRequest) {
-        if Uplink::is_the_homes(&self.core, request.file).unwrap_or(true) {
-            self.locks.vouched.add((request.file, request.family, Locks::own_holder(&self.core, request.owner)));
-        }
-    }
-
-    /// Whether what our parent granted may be another's by now: the word came by a line that stood still.
-    pub(crate) fn comes_late(&self, file: FileId) -> bool {
-        self.core.now >= self.locks.vouched.until && Uplink::is_the_homes(&self.core, file).unwrap_or(true)
-    }
-
-    /// A program let go of a range.
-    pub(crate) fn note_returned(&mut self, file: FileId, family: LockFamily, owner: LockOwner) {
-        let holder = Locks::own_holder(&self.core, owner);
-        if self.locks.table.held_in(holder, file, family, LockRange::WHOLE).is_empty() {
-            self.locks.vouched.remove(&(file, family, holder));
-            self.locks.taken_along.remove(&(file, family, holder));
-        }
-    }
-
     /// A session with our parent began.
     pub(crate) fn begin_vouched(&mut self) {
         if let Some(until) = self.uplink.lease_until() {
@@ -113,11 +92,6 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    /// When the next look is due.
-    pub(crate) fn vouched_timeout(&self) -> Option<Time> {
-        self.locks.vouched.next()
-    }
-
     /// What nobody vouches for any more is lost.
     pub(crate) fn check_vouched(&mut self) {
         if self.locks.vouched.next().is_none_or(|next| self.core.now < next) {
@@ -133,5 +107,39 @@ impl<S: MetaStore> Replica<S> {
             // Before anything else is asked for it: the parent may still say that it is ours.
             self.post_in_turn(Up::Unlock { file, family, owner: holder.owner, range: LockRange::WHOLE });
         }
+    }
+}
+
+impl Locks {
+    /// A lock was granted to one of our programs.
+    pub(crate) fn note_lent<S: MetaStore>(&mut self, core: &Core<S>, request: &LockRequest) {
+        if Uplink::is_the_homes(core, request.file).unwrap_or(true) {
+            self.vouched.add((request.file, request.family, Locks::own_holder(core, request.owner)));
+        }
+    }
+
+    /// Whether what our parent granted may be another's by now: the word came by a line that stood still.
+    pub(crate) fn comes_late<S: MetaStore>(&self, core: &Core<S>, file: FileId) -> bool {
+        core.now >= self.vouched.until && Uplink::is_the_homes(core, file).unwrap_or(true)
+    }
+
+    /// A program let go of a range.
+    pub(crate) fn note_returned<S: MetaStore>(
+        &mut self,
+        core: &Core<S>,
+        file: FileId,
+        family: LockFamily,
+        owner: LockOwner,
+    ) {
+        let holder = Locks::own_holder(core, owner);
+        if self.table.held_in(holder, file, family, LockRange::WHOLE).is_empty() {
+            self.vouched.remove(&(file, family, holder));
+            self.taken_along.remove(&(file, family, holder));
+        }
+    }
+
+    /// When the next look is due.
+    pub(crate) fn vouched_timeout(&self) -> Option<Time> {
+        self.vouched.next()
     }
 }

@@ -88,8 +88,8 @@ impl<S: MetaStore> Replica<S> {
             }
         }
         if self.core.config.role != Role::Client {
-            self.begin_lock_grace()?;
-            self.read_given_locks()?;
+            self.locks.begin_lock_grace(&self.core)?;
+            self.locks.read_given_locks(&self.core)?;
             self.begin_usage()?;
             self.begin_quotas()?;
             self.begin_life()?;

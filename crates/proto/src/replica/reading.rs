@@ -164,4 +164,14 @@ impl<S: MetaStore> Replica<S> {
     pub fn propagation_news(&self, output: &Output) -> Result<Option<Input>, StorageError> {
         Contents::propagation_news(&self.core, output)
     }
+
+    /// Files whose locks this client decides about by itself, one for each family.
+    pub fn locks_delegated(&self) -> usize {
+        self.locks.locks_delegated()
+    }
+
+    /// Whether a program of this replica has a lock, or waits for the word of a parent about one.
+    pub fn holds_locks(&self) -> bool {
+        self.locks.holds_locks(&self.core)
+    }
 }
