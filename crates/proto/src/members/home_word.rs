@@ -10,7 +10,8 @@
 //! home was there last, by the home's clock. It says nothing of what single records have become: that is the parent's word still.
 
 use crate::api::{Output, PeerId, Role};
-use crate::replica::Replica;
+use crate::members::Members;
+use crate::replica::{Core, Replica};
 use std::time::Duration;
 use wayfs_types::{CommitNumber, MetaStore, OriginId, Seal, Time, VolumeId, WallTime};
 use wayfs_wire::{Down, Message};
@@ -58,15 +59,9 @@ fn statement(volume: VolumeId, position: CommitNumber, at: WallTime) -> Vec<u8> 
 }
 
 impl<S: MetaStore> Replica<S> {
-    /// The newest word of the home, whose signature was checked. `None`: none came since this replica was opened, or there are no
-    /// keys to check it with.
-    pub fn home_word(&self) -> Option<HomeWord> {
-        self.members.words.known
-    }
-
     /// Tells a child that pings the newest word, unless it has it.
     pub(crate) fn tell_home_word(&mut self, peer: PeerId, child: OriginId) {
-        self.sign_home_word();
+        self.members.sign_home_word(&self.core);
         let Some(word) = self.members.words.known else { return };
         if self.children.note_word(child, word.at) {
             let HomeWord { position, at, seal, .. } = word;
@@ -74,26 +69,38 @@ impl<S: MetaStore> Replica<S> {
             self.core.outputs.push_back(Output::Send { peer, bytes });
         }
     }
+}
 
-    fn sign_home_word(&mut self) {
-        let is_due = self.members.words.signed.is_none_or(|signed| self.core.now >= signed + PERIOD);
-        let Some(sealer) = self.core.config.seals.as_ref().filter(|_| self.core.config.role == Role::Home && is_due)
-        else {
+impl Members {
+    /// The newest word of the home, whose signature was checked. `None`: none came since this replica was opened, or there are no
+    /// keys to check it with.
+    pub(crate) fn home_word(&self) -> Option<HomeWord> {
+        self.words.known
+    }
+
+    fn sign_home_word<S: MetaStore>(&mut self, core: &Core<S>) {
+        let is_due = self.words.signed.is_none_or(|signed| core.now >= signed + PERIOD);
+        let Some(sealer) = core.config.seals.as_ref().filter(|_| core.config.role == Role::Home && is_due) else {
             return;
         };
-        let (position, at) = (self.core.state.change(), self.core.wall);
-        let seal = sealer.seal(&statement(self.core.config.volume, position, at));
-        (self.members.words.known, self.members.words.signed) =
-            (Some(HomeWord { position, at, came: self.core.now, seal }), Some(self.core.now));
+        let (position, at) = (core.state.change(), core.wall);
+        let seal = sealer.seal(&statement(core.config.volume, position, at));
+        (self.words.known, self.words.signed) = (Some(HomeWord { position, at, came: core.now, seal }), Some(core.now));
     }
 
     /// A parent passes a word on. One that is not the home's, or no newer than what is known, is left out: there may be a
     /// change of the home's key which only one of both has heard of.
-    pub(crate) fn handle_home_word(&mut self, position: CommitNumber, at: WallTime, seal: Seal) {
-        let (Some(sealer), Some(home)) = (&self.core.config.seals, self.core.config.home) else { return };
-        let is_newer = self.members.words.known.is_none_or(|known| known.at < at);
-        if is_newer && sealer.is_sealed_by(home, &statement(self.core.config.volume, position, at), &seal) {
-            self.members.words.known = Some(HomeWord { position, at, came: self.core.now, seal });
+    pub(crate) fn handle_home_word<S: MetaStore>(
+        &mut self,
+        core: &Core<S>,
+        position: CommitNumber,
+        at: WallTime,
+        seal: Seal,
+    ) {
+        let (Some(sealer), Some(home)) = (&core.config.seals, core.config.home) else { return };
+        let is_newer = self.words.known.is_none_or(|known| known.at < at);
+        if is_newer && sealer.is_sealed_by(home, &statement(core.config.volume, position, at), &seal) {
+            self.words.known = Some(HomeWord { position, at, came: core.now, seal });
         }
     }
 }

@@ -159,12 +159,6 @@ impl<S: MetaStore> Replica<S> {
         Ok(count)
     }
 
-    /// Reads the quota of the volume at opening.
-    pub(crate) fn begin_quotas(&mut self) -> Result<(), StorageError> {
-        self.members.quotas.of_volume = Members::quota_of_volume(&self.core)?;
-        Ok(())
-    }
-
     /// Reads quotas anew if a change of origins is one of quotas.
     pub(crate) fn handle_quotas_changed(&mut self, changed: &[Changed]) -> Result<(), StorageError> {
         let of = |image: &Option<Image>| match image {
@@ -296,19 +290,27 @@ impl<S: MetaStore> Replica<S> {
         self.members.quotas.refused.remove(&child);
         Ok(())
     }
+}
+
+impl Members {
+    /// Reads the quota of the volume at opening.
+    pub(crate) fn begin_quotas<S: MetaStore>(&mut self, core: &Core<S>) -> Result<(), StorageError> {
+        self.quotas.of_volume = Members::quota_of_volume(core)?;
+        Ok(())
+    }
 
     /// Notes what a record of our own takes up, before it is committed.
-    pub(crate) fn note_growth(&mut self, sequence: u64) {
+    pub(crate) fn note_growth<S: MetaStore>(&mut self, core: &Core<S>, sequence: u64) {
         if !self.has_quota() {
             return;
         }
-        let change = UsageChange::of(self.core.state.overlay());
-        let growth = Growth { own: change.for_origin(self.core.config.origin), all: change.for_origin(ALL) };
-        self.members.grown.note(sequence, growth);
+        let change = UsageChange::of(core.state.overlay());
+        let growth = Growth { own: change.for_origin(core.config.origin), all: change.for_origin(ALL) };
+        self.grown.note(sequence, growth);
     }
 
     /// Whether a server told of a quota.
-    pub fn has_quota(&self) -> bool {
+    pub(crate) fn has_quota(&self) -> bool {
         self.rooms_above().iter().any(|server| server.quota.is_some())
     }
 
@@ -316,29 +318,31 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn note_quota_word(&mut self) {
         let words = || self.rooms_above().iter().filter_map(|server| server.quota);
         let (through, is_held) = (words().map(|word| word.through).next(), words().any(|word| word.is_refused));
-        self.members.grown.is_held = is_held;
+        self.grown.is_held = is_held;
         match through {
-            Some(through) => self.members.grown.counted_through(through),
-            None => self.members.grown = Grown::default(),
+            Some(through) => self.grown.counted_through(through),
+            None => self.grown = Grown::default(),
         }
     }
 
     /// Whether our quotas, as far as we were told of any, allow that a file becomes so long.
-    ///
-    /// # Errors
-    /// [`StorageError`] if it cannot be read.
-    pub fn has_quota_for(&self, file: FileId, size: u64) -> Result<bool, StorageError> {
-        Ok(!self.has_quota() || self.allows(Members::growth_of(&self.core, file, size)?))
+    pub(crate) fn has_quota_for<S: MetaStore>(
+        &self,
+        core: &Core<S>,
+        file: FileId,
+        size: u64,
+    ) -> Result<bool, StorageError> {
+        Ok(!self.has_quota() || self.allows(Members::growth_of(core, file, size)?))
     }
 
     /// The least room of the servers on the way to the home, quotas included, and how many files those leave. What was written here
     /// since counts as used. `None`: nobody told.
-    pub fn room_on_the_way(&self) -> Option<(Room, u64)> {
+    pub(crate) fn room_on_the_way(&self) -> Option<(Room, u64)> {
         let left = |left: u64, grown: i64| if left == u64::MAX { left } else { left.saturating_add_signed(-grown) };
         let rooms = self.rooms_above().iter().map(|server| match &server.quota {
             None => (server.room, u64::MAX),
             Some(quota) => {
-                let grown = self.members.grown.of(quota);
+                let grown = self.grown.of(quota);
                 let bytes = if server.room.size == u64::MAX { u64::MAX } else { left(server.room.left, grown.bytes) };
                 (Room { left: bytes, ..server.room }, left(quota.files_left, grown.files))
             }
@@ -347,7 +351,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// Whether our quotas, as far as we were told of any, allow a change.
-    pub(crate) fn quota_allows(&self, change: &Asked) -> Result<bool, StorageError> {
+    pub(crate) fn quota_allows<S: MetaStore>(&self, core: &Core<S>, change: &Asked) -> Result<bool, StorageError> {
         if !self.has_quota() {
             return Ok(true);
         }
@@ -359,7 +363,7 @@ impl<S: MetaStore> Replica<S> {
             Asked::Create { .. } | Asked::Mkdir { .. } => made(0),
             Asked::Publish { content, .. } => made(content.size()),
             Asked::Store { file, content, .. } | Asked::Append { file, content, .. } => {
-                Members::growth_of(&self.core, *file, content.size())?
+                Members::growth_of(core, *file, content.size())?
             }
             Asked::Link { .. }
             | Asked::Unlink { .. }
@@ -378,26 +382,23 @@ impl<S: MetaStore> Replica<S> {
             return false;
         }
         let fits = |left: u64, grown: i64, more: i64| {
-            more <= 0 || !self.members.grown.is_held && signed(left).saturating_sub(grown) >= more
+            more <= 0 || !self.grown.is_held && signed(left).saturating_sub(grown) >= more
         };
         self.rooms_above().iter().all(|server| {
             let Some(quota) = &server.quota else { return true };
-            let (grown, more) = if quota.is_members {
-                (self.members.grown.sum.own, more.own)
-            } else {
-                (self.members.grown.sum.all, more.all)
-            };
+            let (grown, more) =
+                if quota.is_members { (self.grown.sum.own, more.own) } else { (self.grown.sum.all, more.all) };
             fits(server.room.left, grown.bytes, more.bytes) && fits(quota.files_left, grown.files, more.files)
         })
     }
 
     /// Whether what we have to send would be refused for a quota: it waits here then, and the session goes on.
-    pub fn is_over_quota(&self) -> bool {
+    pub(crate) fn is_over_quota(&self) -> bool {
         let is_over = |left: u64, size: u64, grown: i64| grown > 0 && grown > signed(left.saturating_add(slack(size)));
         self.rooms_above().iter().any(|server| {
             let Some(quota) = &server.quota else { return false };
-            let grown = self.members.grown.of(quota);
-            self.members.grown.is_held
+            let grown = self.grown.of(quota);
+            self.grown.is_held
                 || is_over(server.room.left, server.room.size, grown.bytes)
                 || is_over(quota.files_left, 0, grown.files)
         })

@@ -5,6 +5,7 @@
 //! said is forgotten with its session.
 
 use crate::api::{Output, Role};
+use crate::members::Members;
 use crate::replica::{Replica, StepError};
 use wayfs_types::request::Change;
 use wayfs_types::{MetaStore, OriginId, StorageError};
@@ -23,25 +24,6 @@ pub(crate) struct Rooms {
 }
 
 impl<S: MetaStore> Replica<S> {
-    /// The room of the servers above this replica, as far as they told, nearest first.
-    pub fn rooms_above(&self) -> &[ServerRoom] {
-        &self.members.rooms.above
-    }
-
-    /// Whether our parent has room for records. One without would have to end the session when they come; they wait here, and
-    /// the session goes on for everything else.
-    pub(crate) fn parent_has_room(&self) -> bool {
-        self.members.rooms.above.first().is_none_or(|parent| parent.room.full != Full::Metadata)
-            && !self.is_over_quota()
-    }
-
-    /// Whether there is room here for a change. What takes a name away makes room in the end, and goes on into the store's
-    /// own reserve.
-    pub(crate) fn has_room_for(&self, change: &Change) -> bool {
-        let is_full = self.members.rooms.own.is_some_and(|room| room.full == Full::Metadata);
-        !is_full || matches!(change, Change::Unlink { .. } | Change::Rmdir { .. })
-    }
-
     /// The room on our own disk changed.
     pub(crate) fn handle_room(&mut self, room: Room) {
         if self.members.rooms.own != Some(room) {
@@ -58,7 +40,7 @@ impl<S: MetaStore> Replica<S> {
         self.members.rooms.said = full;
         self.members.rooms.above = rooms;
         self.members.rooms.are_told = true;
-        self.note_quota_word();
+        self.members.note_quota_word();
         if is_news {
             self.core.outputs.push_back(Output::RoomsAbove { rooms: self.members.rooms.above.clone() });
         }
@@ -72,14 +54,6 @@ impl<S: MetaStore> Replica<S> {
         if self.members.rooms.above.iter().any(|server| server.quota.is_none()) {
             self.members.rooms.above.retain(|server| server.quota.is_some());
             self.tell_rooms();
-        }
-    }
-
-    /// A parent welcomes us: what it had to say of room it said before.
-    pub(crate) fn forget_rooms_of_former(&mut self) {
-        if !self.members.rooms.are_told && !self.members.rooms.above.is_empty() {
-            self.members.rooms.above.clear();
-            self.note_quota_word();
         }
     }
 
@@ -111,5 +85,33 @@ impl<S: MetaStore> Replica<S> {
         let above = self.members.rooms.above.iter().filter(|server| server.quota.is_none()).cloned();
         let rooms: Vec<ServerRoom> = own.into_iter().chain(quotas).chain(above).take(ROOMS_MAX).collect();
         Ok(self.children.note_rooms(child, &rooms).then_some(Down::Rooms { rooms }))
+    }
+}
+
+impl Members {
+    /// The room of the servers above this replica, as far as they told, nearest first.
+    pub(crate) fn rooms_above(&self) -> &[ServerRoom] {
+        &self.rooms.above
+    }
+
+    /// Whether our parent has room for records. One without would have to end the session when they come; they wait here, and
+    /// the session goes on for everything else.
+    pub(crate) fn parent_has_room(&self) -> bool {
+        self.rooms.above.first().is_none_or(|parent| parent.room.full != Full::Metadata) && !self.is_over_quota()
+    }
+
+    /// Whether there is room here for a change. What takes a name away makes room in the end, and goes on into the store's
+    /// own reserve.
+    pub(crate) fn has_room_for(&self, change: &Change) -> bool {
+        let is_full = self.rooms.own.is_some_and(|room| room.full == Full::Metadata);
+        !is_full || matches!(change, Change::Unlink { .. } | Change::Rmdir { .. })
+    }
+
+    /// A parent welcomes us: what it had to say of room it said before.
+    pub(crate) fn forget_rooms_of_former(&mut self) {
+        if !self.rooms.are_told && !self.rooms.above.is_empty() {
+            self.rooms.above.clear();
+            self.note_quota_word();
+        }
     }
 }

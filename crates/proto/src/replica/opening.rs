@@ -91,7 +91,7 @@ impl<S: MetaStore> Replica<S> {
             self.locks.begin_lock_grace(&self.core)?;
             self.locks.read_given_locks(&self.core)?;
             self.begin_usage()?;
-            self.begin_quotas()?;
+            self.members.begin_quotas(&self.core)?;
             self.begin_life()?;
         }
         Ok(())

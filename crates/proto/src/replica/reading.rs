@@ -6,11 +6,13 @@ use crate::contents::Contents;
 use crate::histories::Histories;
 use crate::histories::succession::Prospect;
 use crate::members::Members;
+use crate::members::home_word::HomeWord;
 use crate::members::usage::Usage;
 use crate::replica::Replica;
 use crate::upstream::Uplink;
 use wayfs_policy::Input;
 use wayfs_types::{FileId, Inode, MetaStore, NodeId, OriginId, Place, Quota, Record, RecordId, Seal, StorageError};
+use wayfs_wire::{Room, ServerRoom};
 
 impl<S: MetaStore> Replica<S> {
     /// A record that the parent has not confirmed, as the log keeps it.
@@ -173,5 +175,40 @@ impl<S: MetaStore> Replica<S> {
     /// Whether a program of this replica has a lock, or waits for the word of a parent about one.
     pub fn holds_locks(&self) -> bool {
         self.locks.holds_locks(&self.core)
+    }
+
+    /// The newest word of the home, whose signature was checked. `None`: none came since this replica was opened, or there are no
+    /// keys to check it with.
+    pub fn home_word(&self) -> Option<HomeWord> {
+        self.members.home_word()
+    }
+
+    /// Whether a server told of a quota.
+    pub fn has_quota(&self) -> bool {
+        self.members.has_quota()
+    }
+
+    /// Whether our quotas, as far as we were told of any, allow that a file becomes so long.
+    ///
+    /// # Errors
+    /// [`StorageError`] if it cannot be read.
+    pub fn has_quota_for(&self, file: FileId, size: u64) -> Result<bool, StorageError> {
+        self.members.has_quota_for(&self.core, file, size)
+    }
+
+    /// The least room of the servers on the way to the home, quotas included, and how many files those leave. What was written here
+    /// since counts as used. `None`: nobody told.
+    pub fn room_on_the_way(&self) -> Option<(Room, u64)> {
+        self.members.room_on_the_way()
+    }
+
+    /// Whether what we have to send would be refused for a quota: it waits here then, and the session goes on.
+    pub fn is_over_quota(&self) -> bool {
+        self.members.is_over_quota()
+    }
+
+    /// The room of the servers above this replica, as far as they told, nearest first.
+    pub fn rooms_above(&self) -> &[ServerRoom] {
+        self.members.rooms_above()
     }
 }

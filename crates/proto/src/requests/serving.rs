@@ -44,8 +44,12 @@ impl<S: MetaStore> Replica<S> {
             }
             Request::List { directory, after, limit } => self.attempt_list(waiting, directory, after, limit),
             Request::Change { .. } if self.core.config.read_only => Ok(Attempt::Done(Err(FsError::ReadOnly))),
-            Request::Change { change, .. } if !self.has_room_for(&change) => Ok(Attempt::Done(Err(FsError::NoSpace))),
-            Request::Change { change, .. } if !self.quota_allows(&change)? => Ok(Attempt::Done(Err(FsError::Quota))),
+            Request::Change { change, .. } if !self.members.has_room_for(&change) => {
+                Ok(Attempt::Done(Err(FsError::NoSpace)))
+            }
+            Request::Change { change, .. } if !self.members.quota_allows(&self.core, &change)? => {
+                Ok(Attempt::Done(Err(FsError::Quota)))
+            }
             Request::Change { user, change } => {
                 let change = Requests::with_directories_meant(&mut self.core, change)?;
                 let needs = Uplink::needs_of(&self.core, &change)?;
@@ -181,7 +185,7 @@ impl<S: MetaStore> Replica<S> {
         if matches!(record.op, Op::Link { .. }) && inode.as_ref().is_some_and(|inode| inode.is_crowded()) {
             self.claim_crowded(file);
         }
-        self.note_growth(id.sequence());
+        self.members.note_growth(&self.core, id.sequence());
         self.commit()?;
         // What became durable meanwhile is let go, or this would grow with every change that nobody waits for.
         self.requests.first_undurable(self.core.state.stored());

@@ -28,7 +28,7 @@ impl<S: MetaStore> Replica<S> {
             }
             // The home's signature vouches for it, and a ping may overtake the welcome.
             Down::HomeWord { position, at, seal } => {
-                self.handle_home_word(position, at, seal);
+                self.members.handle_home_word(&self.core, position, at, seal);
                 Ok(())
             }
             Down::Welcome { stamp, current, resume, applied, ends, went_back } => {

@@ -42,7 +42,7 @@ impl<S: MetaStore> Replica<S> {
         self.tell_held()?;
         self.tell_lent()?;
         self.tell_gone()?;
-        if self.parent_has_room() {
+        if self.members.parent_has_room() {
             if self.may_send_records() {
                 self.send_records()?;
             }

@@ -16,7 +16,7 @@ impl<S: MetaStore> Replica<S> {
         (applied, ends): (Vec<Applied>, &[u64]),
     ) -> Result<(), StepError> {
         let own = self.core.config.origin;
-        self.forget_rooms_of_former();
+        self.members.forget_rooms_of_former();
         if resume
             && self.core.state.resume().is_none_or(|known| !known.stamp.is_same_store(&stamp) || known.cursor > current)
         {
