@@ -266,7 +266,7 @@ pub(crate) enum Need {
 impl<S: MetaStore> Replica<S> {
     pub(crate) fn handle_request(&mut self, id: RequestId, request: Request, deadline: Time) {
         let waiting = Waiting {
-            request: self.as_called_now(request),
+            request: self.histories.as_called_now(&self.core, request),
             deadline,
             on: On::Session,
             patience: deadline,

@@ -33,10 +33,10 @@ impl<S: MetaStore> Replica<S> {
             }
         }
         let part = if is_station { None } else { Children::part_of(&self.core, origin)? };
-        self.write_life()?;
+        self.histories.write_life(&mut self.core)?;
         let stamp = Histories::own_stamp(&mut self.core);
         let current = self.core.state.change();
-        let place = resume.as_ref().map(|resume| self.place_cursor(resume, is_station));
+        let place = resume.as_ref().map(|resume| self.histories.place_cursor(&mut self.core, resume, is_station));
         let knows_more = matches!(place, Some(Cursor::Lost | Cursor::Former));
         if knows_more {
             self.histories.note_lost(self.core.now);
@@ -44,7 +44,7 @@ impl<S: MetaStore> Replica<S> {
         if place == Some(Cursor::Lost) {
             self.note_went_back(origin);
         }
-        let went_back = knows_more || !is_station && self.has_lost_lately();
+        let went_back = knows_more || !is_station && self.histories.has_lost_lately(&self.core);
         let resume = resume.filter(|resume| {
             let behind = current.0.saturating_sub(resume.cursor.0);
             place == Some(Cursor::Ours)

@@ -318,7 +318,7 @@ impl<S: MetaStore> Replica<S> {
                 Role::Home => {}
                 Role::Client => {
                     self.take_vanished(version)?;
-                    if self.is_our_own(version) {
+                    if self.histories.is_our_own(&self.core, version) {
                         Contents::put_declared(&mut self.core, news, None)?;
                     }
                 }

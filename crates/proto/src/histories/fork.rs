@@ -229,7 +229,7 @@ impl<S: MetaStore> Replica<S> {
             self.core.state.delete_row(log_key(position));
             self.core.state.stage_forgotten(position);
         }
-        self.change_origin(origin)?;
+        self.histories.change_origin(&mut self.core, origin)?;
         Members::keep_admission(&mut self.core, admission);
         let last = self.core.state.sequence();
         self.histories.fork.told_by = self.core.state.resume().map(|known| known.stamp);
@@ -275,19 +275,19 @@ impl<S: MetaStore> Replica<S> {
         let Rewritten { left, dropped } = rewritten(entries, &kept);
         for former in dropped {
             self.let_go(former)?;
-            self.note_renamed(former, Again::nothing());
+            self.histories.note_renamed(&mut self.core, former, Again::nothing());
         }
         let mut count = 0;
         for Rewrite { record, held, formers } in left {
             let Ok(id) = RecordId::new(self.core.config.origin, self.next_sequence()) else { break };
-            let record = self.as_written_now(record, id);
+            let record = self.histories.as_written_now(&self.core, record, id);
             self.skip_lost()?;
             self.core.state.set_sequence(id.sequence());
             let is_directory = matches!(record.op, Op::Mkdir { .. });
             let effect = self.core.take_record(record.clone(), held)?;
             let (mut source, mut is_gone) = (None, false);
             for former in formers {
-                self.note_renamed(former, Again::of(&record));
+                self.histories.note_renamed(&mut self.core, former, Again::of(&record));
                 // What the last one stored is what the record names.
                 is_gone = Contents::is_vanished(&mut self.core, former)?;
                 source = self.let_go(former)?;
@@ -336,24 +336,26 @@ impl<S: MetaStore> Replica<S> {
         let origin = missing.holders.first().copied().unwrap_or(self.core.config.origin);
         Ok(Some(Source::Child { origin, is_station: true, held: !missing.holders.is_empty() }))
     }
+}
 
-    pub(crate) fn note_renamed(&mut self, former: RecordId, again: Again) {
-        self.core.state.put_row(record_key(RENAMED, former), pack(&again));
+impl Histories {
+    pub(crate) fn note_renamed<S: MetaStore>(&mut self, core: &mut Core<S>, former: RecordId, again: Again) {
+        core.state.put_row(record_key(RENAMED, former), pack(&again));
         let Again { record: id, stored_into } = again;
-        self.histories.fork.renamed.insert(former, id);
-        self.histories.fork.renames_waiting = true;
-        self.histories.fork.stored_into.extend(stored_into.map(|file| (id, file)));
-        if self.histories.fork.stored_into.len() > RENAMED_MAX {
-            self.histories.fork.stored_into.pop_first();
+        self.fork.renamed.insert(former, id);
+        self.fork.renames_waiting = true;
+        self.fork.stored_into.extend(stored_into.map(|file| (id, file)));
+        if self.fork.stored_into.len() > RENAMED_MAX {
+            self.fork.stored_into.pop_first();
         }
         // What a record became last is what it holds.
-        self.histories.fork.stands_for.insert(id, former);
-        if self.histories.fork.stands_for.len() > RENAMED_MAX {
-            self.histories.fork.stands_for.pop_first();
+        self.fork.stands_for.insert(id, former);
+        if self.fork.stands_for.len() > RENAMED_MAX {
+            self.fork.stands_for.pop_first();
         }
-        while self.histories.fork.renamed.len() > RENAMED_MAX {
-            if let Some((oldest, _)) = self.histories.fork.renamed.pop_first() {
-                self.core.state.delete_row(record_key(RENAMED, oldest));
+        while self.fork.renamed.len() > RENAMED_MAX {
+            if let Some((oldest, _)) = self.fork.renamed.pop_first() {
+                core.state.delete_row(record_key(RENAMED, oldest));
             }
         }
     }
@@ -433,23 +435,6 @@ impl<S: MetaStore> Replica<S> {
         self.take_parted(gone, parted)
     }
 
-    /// Before the home's state is taken over: what tentative records touch as it was.
-    pub(crate) fn note_touched(&mut self) -> Result<(), StorageError> {
-        if !self.core.state.rescues() || !self.histories.fork.touched.is_empty() {
-            return Ok(());
-        }
-        let tentative = self.core.state.log().from(LogPosition::START).filter(|(_, item)| item.tentative);
-        let positions: Vec<LogPosition> = tentative.map(|(position, _)| position).collect();
-        for position in positions {
-            let entry = self.core.state.log_entry(position)?;
-            self.histories
-                .fork
-                .touched
-                .insert(entry.record.id, entry.touched.into_iter().map(|(key, _)| key).collect());
-        }
-        Ok(())
-    }
-
     /// Writes again under our own origin what children wrote.
     pub(crate) fn write_parted(&mut self, parted: Vec<(OriginId, Vec<LogEntry>)>) -> Result<(), StorageError> {
         for (of, entries) in parted {
@@ -460,6 +445,22 @@ impl<S: MetaStore> Replica<S> {
         }
         // Who was to bring the contents may have them no more, and knows nothing of their new names.
         self.note_child_away();
+        Ok(())
+    }
+}
+
+impl Histories {
+    /// Before the home's state is taken over: what tentative records touch as it was.
+    pub(crate) fn note_touched<S: MetaStore>(&mut self, core: &mut Core<S>) -> Result<(), StorageError> {
+        if !core.state.rescues() || !self.fork.touched.is_empty() {
+            return Ok(());
+        }
+        let tentative = core.state.log().from(LogPosition::START).filter(|(_, item)| item.tentative);
+        let positions: Vec<LogPosition> = tentative.map(|(position, _)| position).collect();
+        for position in positions {
+            let entry = core.state.log_entry(position)?;
+            self.fork.touched.insert(entry.record.id, entry.touched.into_iter().map(|(key, _)| key).collect());
+        }
         Ok(())
     }
 }

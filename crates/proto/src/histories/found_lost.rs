@@ -6,7 +6,7 @@
 
 use crate::histories::Histories;
 use crate::histories::restored::{Lost, Moved};
-use crate::replica::{Core, Replica};
+use crate::replica::Core;
 use crate::state::tables::{pack, parse_record_key, record_key, table, unpack};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -51,24 +51,24 @@ impl Found {
     }
 }
 
-impl<S: MetaStore> Replica<S> {
+impl Histories {
     /// Part of a takeover goes into the store: with it what was found in it.
-    pub(crate) fn keep_found(&mut self) {
-        for (kind, file) in self.histories.fork.lost.unkept.clone() {
-            if let Some(found) = Found::of(&self.histories.fork.lost, kind, file) {
-                self.core.state.put_row(found_key(kind, file), pack(&found));
-                self.core.state.stage_found(kind, file);
+    pub(crate) fn keep_found<S: MetaStore>(&mut self, core: &mut Core<S>) {
+        for (kind, file) in self.fork.lost.unkept.clone() {
+            if let Some(found) = Found::of(&self.fork.lost, kind, file) {
+                core.state.put_row(found_key(kind, file), pack(&found));
+                core.state.stage_found(kind, file);
             }
         }
     }
 
     /// A takeover was not ended when the store was closed.
-    pub(crate) fn read_found(&mut self) -> Result<(), StorageError> {
-        if !self.core.state.rescues() {
+    pub(crate) fn read_found<S: MetaStore>(&mut self, core: &mut Core<S>) -> Result<(), StorageError> {
+        if !core.state.rescues() {
             return Ok(());
         }
         let mut lost = Lost::default();
-        for (key, value) in Histories::found_rows(&mut self.core)? {
+        for (key, value) in Histories::found_rows(core)? {
             let file = FileId::made_by(parse_record_key(key.get(FOUND.len()..).unwrap_or_default())?);
             match unpack::<Found>(&value)? {
                 Found::Older(upon, inode) => lost.add_older(file, upon, inode),
@@ -78,7 +78,7 @@ impl<S: MetaStore> Replica<S> {
             }
         }
         lost.unkept.clear();
-        self.histories.fork.lost = lost;
+        self.fork.lost = lost;
         Ok(())
     }
 }

@@ -58,19 +58,25 @@ impl<S: MetaStore> Replica<S> {
         self.histories.skips = self.core.config.role == Role::Client;
         Ok(succeeds)
     }
+}
 
+impl Histories {
     /// From now on this store writes under another origin.
-    pub(crate) fn change_origin(&mut self, origin: OriginId) -> Result<(), StorageError> {
-        let bytes = self.core.state.tx().get_raw(IDENTITY)?;
+    pub(crate) fn change_origin<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        origin: OriginId,
+    ) -> Result<(), StorageError> {
+        let bytes = core.state.tx().get_raw(IDENTITY)?;
         let bytes = bytes.ok_or_else(|| StorageError::Corrupt("a store without identity".to_owned()))?;
         let mut identity: Identity = unpack(&bytes)?;
         identity.former.push(identity.origin);
         let excess = identity.former.len().saturating_sub(FORMER_MAX);
         identity.former.drain(..excess);
         identity.origin = origin;
-        self.core.state.put_row(IDENTITY.to_vec(), pack(&identity));
-        self.core.config.origin = origin;
-        self.histories.fork.has_former = true;
+        core.state.put_row(IDENTITY.to_vec(), pack(&identity));
+        core.config.origin = origin;
+        self.fork.has_former = true;
         Ok(())
     }
 }

@@ -118,16 +118,6 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    /// Before a child hears of this life it must be written down.
-    pub(crate) fn write_life(&mut self) -> Result<(), StorageError> {
-        let Some((number, opened)) = self.histories.lives.present else { return Ok(()) };
-        let key = life_key(number);
-        if self.core.state.tx().get_raw(&key)?.is_none() {
-            self.core.state.put_row(key, pack(&(opened.life, opened.at)));
-        }
-        Ok(())
-    }
-
     /// The home went back, and so did we: what children know may be of what was lost. They begin anew, and are told so.
     pub(crate) fn begin_after_loss(&mut self) {
         let Some((number, _)) = self.histories.lives.present.filter(|_| self.core.config.role == Role::Station) else {
@@ -149,12 +139,6 @@ impl<S: MetaStore> Replica<S> {
         self.children.end_all();
     }
 
-    /// Whether a child that comes from another server may have seen there what is lost here, and would wait for it. After so
-    /// long nobody waits any more.
-    pub(crate) fn has_lost_lately(&self) -> bool {
-        self.histories.lives.lost_at.is_some_and(|at| self.core.now < at + self.core.config.seen_kept)
-    }
-
     pub(crate) fn end_children(&mut self) {
         if self.children.take_end_of_all() {
             for peer in self.children.peers() {
@@ -162,14 +146,37 @@ impl<S: MetaStore> Replica<S> {
             }
         }
     }
+}
+
+impl Histories {
+    /// Before a child hears of this life it must be written down.
+    pub(crate) fn write_life<S: MetaStore>(&mut self, core: &mut Core<S>) -> Result<(), StorageError> {
+        let Some((number, opened)) = self.lives.present else { return Ok(()) };
+        let key = life_key(number);
+        if core.state.tx().get_raw(&key)?.is_none() {
+            core.state.put_row(key, pack(&(opened.life, opened.at)));
+        }
+        Ok(())
+    }
+
+    /// Whether a child that comes from another server may have seen there what is lost here, and would wait for it. After so
+    /// long nobody waits any more.
+    pub(crate) fn has_lost_lately<S: MetaStore>(&self, core: &Core<S>) -> bool {
+        self.lives.lost_at.is_some_and(|at| core.now < at + core.config.seen_kept)
+    }
 
     /// Whether a child's cursor is of our history.
-    pub(crate) fn place_cursor(&mut self, resume: &Resume, is_station: bool) -> Cursor {
-        let stamp = Histories::own_stamp(&mut self.core);
-        let current = self.core.state.change();
+    pub(crate) fn place_cursor<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        resume: &Resume,
+        is_station: bool,
+    ) -> Cursor {
+        let stamp = Histories::own_stamp(core);
+        let current = core.state.change();
         if resume.stamp.origin != stamp.origin {
             // A station has no other parent than the home: this one took the place of the one that it knew.
-            let is_of_former = is_station && self.histories.succession.is_some();
+            let is_of_former = is_station && self.succession.is_some();
             return if is_of_former { Cursor::Former } else { Cursor::Foreign };
         }
         if resume.stamp.born != stamp.born {
@@ -179,7 +186,7 @@ impl<S: MetaStore> Replica<S> {
         if stamp.life == Life::NONE || resume.stamp.life == Life::NONE {
             return if resume.cursor <= current { Cursor::Ours } else { Cursor::Foreign };
         }
-        self.histories.lives.place(resume, current)
+        self.lives.place(resume, current)
     }
 }
 

@@ -154,110 +154,6 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    /// What the parent, that was put back, shows otherwise than it had shown it.
-    pub(crate) fn find_older(&mut self, cut: &[KeyImage]) -> Result<(), StorageError> {
-        if self.core.config.role != Role::Station || !self.core.state.rescues() {
-            return Ok(());
-        }
-        for pair in cut {
-            match (&pair.key, &pair.image) {
-                (Key::Inode(file), Some(Image::Inode(now))) if *file != FileId::ROOT => {
-                    match Histories::confirmed_image(&mut self.core, &pair.key)? {
-                        Some(Image::Inode(before)) => self.compare_with_before(*file, now, before)?,
-                        // Even the trace of its removal is gone.
-                        _ if Histories::was_known(&mut self.core, file.maker())?
-                            && Histories::was_known(&mut self.core, now.version)?
-                            && !now.is_removed() =>
-                        {
-                            let stale = now.is_crowded().then(Vec::new);
-                            let moved = Moved { to: Vec::new(), stale, by: Vec::new(), user: now.uid };
-                            self.histories.fork.lost.add_moved(*file, moved);
-                        }
-                        _ => {}
-                    }
-                }
-                (Key::Entry(parent, name), Some(Image::Entry(entry))) => {
-                    let was_known = Histories::was_known(&mut self.core, entry.version)?;
-                    if !was_known {
-                        self.histories.fork.lost.add_placed_since(entry.file);
-                    }
-                    self.note_name(&Place { parent: *parent, name: name.clone() }, Some((entry.file, was_known)))?;
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// What the parent shows under a name, and whether by a record that was known. If that is another file than before, or
-    /// none, it is noted: crowded files do not say themselves which names they lost.
-    pub(crate) fn note_name(&mut self, place: &Place, now: Option<(FileId, bool)>) -> Result<(), StorageError> {
-        let before = match Histories::confirmed_image(&mut self.core, &Key::Entry(place.parent, place.name.clone()))? {
-            Some(Image::Entry(entry)) => Some(entry),
-            _ => None,
-        };
-        if before.map(|entry| entry.file) == now.map(|(file, _)| file) {
-            return Ok(());
-        }
-        if let Some(before) = before {
-            let renamed = self.histories.fork.lost.names.entry(before.file).or_default();
-            renamed.lost.push((place.clone(), before.version));
-        }
-        // What was put there since stays.
-        if let Some((now, true)) = now {
-            self.histories.fork.lost.names.entry(now).or_default().again.push(place.clone());
-        }
-        Ok(())
-    }
-
-    fn compare_with_before(&mut self, file: FileId, now: &Inode, before: Arc<Inode>) -> Result<(), StorageError> {
-        if before.merged_into.is_some() || now.merged_into.is_some() || before.kind != now.kind {
-            return Ok(());
-        }
-        let (knew_version, knew_attributes) = (
-            Histories::was_known(&mut self.core, now.version)?,
-            Histories::was_known(&mut self.core, now.attr_version.0)?,
-        );
-        let is_moved = before.places != now.places || before.unlisted != now.unlisted;
-        if is_moved && !now.is_removed() && (knew_version || !before.is_removed()) {
-            let moved = Histories::moved(&mut self.core, now, &before)?;
-            self.histories.fork.lost.add_moved(file, moved);
-        }
-        if before.is_removed() {
-            return Ok(());
-        }
-        let is_changed = before.attr_version != now.attr_version || before.xattrs != now.xattrs;
-        if is_changed && knew_attributes && !now.is_removed() {
-            self.histories.fork.lost.add_changed(file, now.attr_version, before.clone());
-        }
-        if before.kind == Kind::File && before.content != now.content {
-            // A version that we never heard of was made since: then ours goes beside it.
-            // So is what was a copy beside this file here, and is its content there: the parent got them in another order.
-            let had_seen =
-                knew_version && !now.is_removed() && !Histories::was_copy(&mut self.core, file, now.version)?;
-            let upon = if had_seen { now.version } else { before.version };
-            self.histories.fork.lost.add_older(file, upon, before);
-        }
-        Ok(())
-    }
-
-    /// A key that the parent, that was put back, does not name any more.
-    pub(crate) fn find_gone(&mut self, key: &Key) -> Result<(), StorageError> {
-        if self.core.state.rescues()
-            && let Key::Inode(file) = key
-            && let Some(inode) = wayfs_tree::inode(&self.core.state.tx(), *file)?
-        {
-            let names = wayfs_tree::names_of(&self.core.state.tx(), *file, &inode)?;
-            self.histories.fork.lost.add_gone(*file, inode, names);
-        }
-        if self.core.state.rescues()
-            && let Key::Entry(parent, name) = key
-        {
-            self.note_name(&Place { parent: *parent, name: name.clone() }, None)?;
-        }
-        Ok(())
-    }
-
     /// What the parent, which was put back, lacks of what it had confirmed under the origins that this client had before: the last
     /// record of each that it has. What was written again before is not among it.
     pub(crate) fn lost_of_former(&mut self) -> Result<BTreeMap<OriginId, u64>, StorageError> {
@@ -271,6 +167,128 @@ impl<S: MetaStore> Replica<S> {
             }
         }
         Ok(lost)
+    }
+}
+
+impl Histories {
+    /// What the parent, that was put back, shows otherwise than it had shown it.
+    pub(crate) fn find_older<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        cut: &[KeyImage],
+    ) -> Result<(), StorageError> {
+        if core.config.role != Role::Station || !core.state.rescues() {
+            return Ok(());
+        }
+        for pair in cut {
+            match (&pair.key, &pair.image) {
+                (Key::Inode(file), Some(Image::Inode(now))) if *file != FileId::ROOT => {
+                    match Histories::confirmed_image(core, &pair.key)? {
+                        Some(Image::Inode(before)) => self.compare_with_before(core, *file, now, before)?,
+                        // Even the trace of its removal is gone.
+                        _ if Histories::was_known(core, file.maker())?
+                            && Histories::was_known(core, now.version)?
+                            && !now.is_removed() =>
+                        {
+                            let stale = now.is_crowded().then(Vec::new);
+                            let moved = Moved { to: Vec::new(), stale, by: Vec::new(), user: now.uid };
+                            self.fork.lost.add_moved(*file, moved);
+                        }
+                        _ => {}
+                    }
+                }
+                (Key::Entry(parent, name), Some(Image::Entry(entry))) => {
+                    let was_known = Histories::was_known(core, entry.version)?;
+                    if !was_known {
+                        self.fork.lost.add_placed_since(entry.file);
+                    }
+                    self.note_name(
+                        core,
+                        &Place { parent: *parent, name: name.clone() },
+                        Some((entry.file, was_known)),
+                    )?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// What the parent shows under a name, and whether by a record that was known. If that is another file than before, or
+    /// none, it is noted: crowded files do not say themselves which names they lost.
+    pub(crate) fn note_name<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        place: &Place,
+        now: Option<(FileId, bool)>,
+    ) -> Result<(), StorageError> {
+        let before = match Histories::confirmed_image(core, &Key::Entry(place.parent, place.name.clone()))? {
+            Some(Image::Entry(entry)) => Some(entry),
+            _ => None,
+        };
+        if before.map(|entry| entry.file) == now.map(|(file, _)| file) {
+            return Ok(());
+        }
+        if let Some(before) = before {
+            let renamed = self.fork.lost.names.entry(before.file).or_default();
+            renamed.lost.push((place.clone(), before.version));
+        }
+        // What was put there since stays.
+        if let Some((now, true)) = now {
+            self.fork.lost.names.entry(now).or_default().again.push(place.clone());
+        }
+        Ok(())
+    }
+
+    fn compare_with_before<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        file: FileId,
+        now: &Inode,
+        before: Arc<Inode>,
+    ) -> Result<(), StorageError> {
+        if before.merged_into.is_some() || now.merged_into.is_some() || before.kind != now.kind {
+            return Ok(());
+        }
+        let (knew_version, knew_attributes) =
+            (Histories::was_known(core, now.version)?, Histories::was_known(core, now.attr_version.0)?);
+        let is_moved = before.places != now.places || before.unlisted != now.unlisted;
+        if is_moved && !now.is_removed() && (knew_version || !before.is_removed()) {
+            let moved = Histories::moved(core, now, &before)?;
+            self.fork.lost.add_moved(file, moved);
+        }
+        if before.is_removed() {
+            return Ok(());
+        }
+        let is_changed = before.attr_version != now.attr_version || before.xattrs != now.xattrs;
+        if is_changed && knew_attributes && !now.is_removed() {
+            self.fork.lost.add_changed(file, now.attr_version, before.clone());
+        }
+        if before.kind == Kind::File && before.content != now.content {
+            // A version that we never heard of was made since: then ours goes beside it.
+            // So is what was a copy beside this file here, and is its content there: the parent got them in another order.
+            let had_seen = knew_version && !now.is_removed() && !Histories::was_copy(core, file, now.version)?;
+            let upon = if had_seen { now.version } else { before.version };
+            self.fork.lost.add_older(file, upon, before);
+        }
+        Ok(())
+    }
+
+    /// A key that the parent, that was put back, does not name any more.
+    pub(crate) fn find_gone<S: MetaStore>(&mut self, core: &mut Core<S>, key: &Key) -> Result<(), StorageError> {
+        if core.state.rescues()
+            && let Key::Inode(file) = key
+            && let Some(inode) = wayfs_tree::inode(&core.state.tx(), *file)?
+        {
+            let names = wayfs_tree::names_of(&core.state.tx(), *file, &inode)?;
+            self.fork.lost.add_gone(*file, inode, names);
+        }
+        if core.state.rescues()
+            && let Key::Entry(parent, name) = key
+        {
+            self.note_name(core, &Place { parent: *parent, name: name.clone() }, None)?;
+        }
+        Ok(())
     }
 }
 

@@ -97,16 +97,11 @@ impl<S: MetaStore> Replica<S> {
     /// What stands where something is to be put goes first, if it stood elsewhere.
     fn make_way(&mut self, place: &Place, names: &mut Names, depth: usize) -> Result<(), StorageError> {
         self.put_name_back(place.parent, names, depth + 1)?;
-        let parent = self.directory_now(place.parent);
+        let parent = self.histories.directory_now(&self.core, place.parent);
         if let Some(entry) = wayfs_tree::entry(&self.core.state.tx(), parent, &place.name)? {
             self.put_name_back(entry.file, names, depth + 1)?;
         }
         Ok(())
-    }
-
-    /// What a directory is called now that was made again.
-    fn directory_now(&self, directory: FileId) -> FileId {
-        self.written_now(directory.maker()).map_or(directory, FileId::made_by)
     }
 
     fn make_again(&mut self, file: FileId, inode: Inode, names: &mut Names, depth: usize) -> Result<(), StorageError> {
@@ -124,7 +119,7 @@ impl<S: MetaStore> Replica<S> {
         if inode.version != file.maker()
             && let Ok(made) = RecordId::new(self.core.config.origin, self.core.state.sequence())
         {
-            self.note_renamed(inode.version, Again { record: made, stored_into: None });
+            self.histories.note_renamed(&mut self.core, inode.version, Again { record: made, stored_into: None });
         }
         for place in places {
             self.make_way(&place, names, depth)?;
@@ -144,8 +139,11 @@ impl<S: MetaStore> Replica<S> {
         if moved.to.is_empty() && now.is_directory() {
             self.empty_again(file, names, depth)?;
         }
-        let stood: Vec<Place> =
-            moved.to.iter().map(|place| Place { parent: self.directory_now(place.parent), ..place.clone() }).collect();
+        let stood: Vec<Place> = moved
+            .to
+            .iter()
+            .map(|place| Place { parent: self.histories.directory_now(&self.core, place.parent), ..place.clone() })
+            .collect();
         for place in &stood {
             if !wayfs_tree::has_name(&self.core.state.tx(), file, &now, place)? {
                 names.waiting.insert(file);
@@ -232,12 +230,12 @@ impl<S: MetaStore> Replica<S> {
         let Ok(id) = RecordId::new(self.core.config.origin, self.next_sequence()) else { return Ok(0) };
         let record = Record { id, time: self.core.wall, user: UserId(user), op };
         // It is made of a state: that is what it was seen upon, by whatever name.
-        let names = |name| self.written_now(name);
+        let names = |name| self.histories.written_now(&self.core, name);
         let record = crate::histories::renamed::renamed_record(record, id, &names, &names);
         self.skip_lost()?;
         self.core.state.set_sequence(id.sequence());
         if let Some(former) = former {
-            self.note_renamed(former, Again::of(&record));
+            self.histories.note_renamed(&mut self.core, former, Again::of(&record));
         }
         let effect = self.core.take_record(record.clone(), true)?;
         // Whether the bytes are here the driver knows.
@@ -253,6 +251,13 @@ impl<S: MetaStore> Replica<S> {
         }
         self.core.state.stage_marks(self.core.config.origin);
         Ok(1)
+    }
+}
+
+impl Histories {
+    /// What a directory is called now that was made again.
+    fn directory_now<S: MetaStore>(&self, core: &Core<S>, directory: FileId) -> FileId {
+        self.written_now(core, directory.maker()).map_or(directory, FileId::made_by)
     }
 }
 

@@ -61,16 +61,6 @@ pub struct Prospect {
 }
 
 impl<S: MetaStore> Replica<S> {
-    /// Whose place this home took; `None`: it made the volume, or is no home.
-    pub fn succession(&self) -> Option<Succession> {
-        self.histories.succession
-    }
-
-    pub(crate) fn read_succession(&mut self) -> Result<(), StorageError> {
-        self.histories.succession = self.core.state.store().get(SUCCESSION)?.map(|bytes| unpack(&bytes)).transpose()?;
-        Ok(())
-    }
-
     /// Makes a home's store of a station's. A crash in between leaves a station's store, with which it is begun again.
     pub(crate) fn succeed(&mut self) -> Result<(), StorageError> {
         let own = self.core.config.origin;
@@ -143,6 +133,18 @@ impl<S: MetaStore> Replica<S> {
         }
         self.core.state.put_row(record_key(table::MISSING, version), pack(&Missing::of(file, version, inode.content)));
         self.core.state.put_row(root_key(&root, version), Vec::new());
+        Ok(())
+    }
+}
+
+impl Histories {
+    /// Whose place this home took; `None`: it made the volume, or is no home.
+    pub(crate) fn succession(&self) -> Option<Succession> {
+        self.succession
+    }
+
+    pub(crate) fn read_succession<S: MetaStore>(&mut self, core: &Core<S>) -> Result<(), StorageError> {
+        self.succession = core.state.store().get(SUCCESSION)?.map(|bytes| unpack(&bytes)).transpose()?;
         Ok(())
     }
 }

@@ -31,58 +31,16 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
-    /// What had a shadow row is put back, and the cut does not name it. `number`: when the home vouched for it.
-    pub(crate) fn note_unnamed(&mut self, key: &Key, number: CommitNumber) {
-        if self.core.state.reset().is_some_and(|reset| number <= reset) {
-            self.histories.fork.unnamed.insert(key.clone());
-        }
-    }
-
-    /// What the home did not name while it told its whole state, and what has a shadow row of that.
-    fn stale_keys(&mut self) -> Result<(Vec<Key>, Vec<Key>), StorageError> {
-        let Some(reset) = self.core.state.reset() else { return Ok((Vec::new(), Vec::new())) };
-        let mut unnamed = std::mem::take(&mut self.histories.fork.unnamed);
-        let mut old = Vec::new();
-        self.core.state.each(&number_key(table::CHANGE, 0), &number_key(table::CHANGE, reset.0 + 1), |_, value| {
-            let mut key = vec![table::VIEW];
-            key.extend(value);
-            old.push(parse_image_key(&key)?);
-            Ok(())
-        })?;
-        // What this very cut names has its old row still.
-        let mut old: BTreeSet<Key> = old.into_iter().filter(|key| !self.core.state.overlay().is_touched(key)).collect();
-        let mut shadowed = Vec::new();
-        let mut from = vec![table::SHADOW];
-        loop {
-            let pairs = self.core.state.tx().scan_raw(&from, &[table::SHADOW + 1], crate::replica::PAGE)?;
-            let Some((last, _)) = pairs.last() else { break };
-            from.clone_from(last);
-            from.push(0);
-            for (key, value) in pairs {
-                let key = parse_image_key(&key)?;
-                let Shadow { number, image } = unpack(&value)?;
-                // Its old row tells what tentative records made of it, not what the home said.
-                old.remove(&key);
-                let is_unnamed = unnamed.remove(&key) || number <= reset;
-                if is_unnamed && image.is_some() {
-                    shadowed.push(key);
-                }
-            }
-        }
-        unnamed.extend(old);
-        Ok((unnamed.into_iter().collect(), shadowed))
-    }
-
     /// After the whole state came: what it did not name is no more.
     pub(crate) fn sweep(&mut self) -> Result<(), StorageError> {
         if self.core.state.reset().is_none() {
             return Ok(());
         }
-        let (mut stale, shadowed) = self.stale_keys()?;
+        let (mut stale, shadowed) = self.histories.stale_keys(&mut self.core)?;
         if self.core.state.rescues() {
             for key in &shadowed {
                 if let Key::Entry(parent, name) = key {
-                    self.note_name(&Place { parent: *parent, name: name.clone() }, None)?;
+                    self.histories.note_name(&mut self.core, &Place { parent: *parent, name: name.clone() }, None)?;
                 }
             }
             self.take_orphans(&shadowed)?;
@@ -99,7 +57,7 @@ impl<S: MetaStore> Replica<S> {
             self.take_images(bound)?;
         }
         for key in stale {
-            self.find_gone(&key)?;
+            self.histories.find_gone(&mut self.core, &key)?;
             self.core.state.put_image(key, None)?;
         }
         if self.core.state.take_rescues() {
@@ -121,6 +79,50 @@ impl<S: MetaStore> Replica<S> {
         self.begin_after_loss();
         self.core.state.stage_output(Output::Recovered { records });
         Ok(())
+    }
+}
+
+impl Histories {
+    /// What had a shadow row is put back, and the cut does not name it. `number`: when the home vouched for it.
+    pub(crate) fn note_unnamed<S: MetaStore>(&mut self, core: &Core<S>, key: &Key, number: CommitNumber) {
+        if core.state.reset().is_some_and(|reset| number <= reset) {
+            self.fork.unnamed.insert(key.clone());
+        }
+    }
+
+    /// What the home did not name while it told its whole state, and what has a shadow row of that.
+    fn stale_keys<S: MetaStore>(&mut self, core: &mut Core<S>) -> Result<(Vec<Key>, Vec<Key>), StorageError> {
+        let Some(reset) = core.state.reset() else { return Ok((Vec::new(), Vec::new())) };
+        let mut unnamed = std::mem::take(&mut self.fork.unnamed);
+        let mut old = Vec::new();
+        core.state.each(&number_key(table::CHANGE, 0), &number_key(table::CHANGE, reset.0 + 1), |_, value| {
+            let mut key = vec![table::VIEW];
+            key.extend(value);
+            old.push(parse_image_key(&key)?);
+            Ok(())
+        })?;
+        // What this very cut names has its old row still.
+        let mut old: BTreeSet<Key> = old.into_iter().filter(|key| !core.state.overlay().is_touched(key)).collect();
+        let mut shadowed = Vec::new();
+        let mut from = vec![table::SHADOW];
+        loop {
+            let pairs = core.state.tx().scan_raw(&from, &[table::SHADOW + 1], crate::replica::PAGE)?;
+            let Some((last, _)) = pairs.last() else { break };
+            from.clone_from(last);
+            from.push(0);
+            for (key, value) in pairs {
+                let key = parse_image_key(&key)?;
+                let Shadow { number, image } = unpack(&value)?;
+                // Its old row tells what tentative records made of it, not what the home said.
+                old.remove(&key);
+                let is_unnamed = unnamed.remove(&key) || number <= reset;
+                if is_unnamed && image.is_some() {
+                    shadowed.push(key);
+                }
+            }
+        }
+        unnamed.extend(old);
+        Ok((unnamed.into_iter().collect(), shadowed))
     }
 }
 

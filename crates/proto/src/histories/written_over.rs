@@ -63,7 +63,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn write_over_again(&mut self, found: BTreeMap<FileId, WrittenOver>) -> Result<u64, StorageError> {
         let mut count = 0;
         for (file, WrittenOver { shown, contents }) in found {
-            let Some((file, now)) = self.file_that_shows(file, &shown)? else { continue };
+            let Some((file, now)) = self.histories.file_that_shows(&mut self.core, file, &shown)? else { continue };
             let mut upon = now.version;
             for Kept { content, mtime, owed_as } in contents {
                 count += self.write_op(Op::Store { file, base: upon, content, mtime }, now.uid, owed_as)?;
@@ -74,13 +74,20 @@ impl<S: MetaStore> Replica<S> {
         }
         Ok(count)
     }
+}
 
+impl Histories {
     /// The file in which something is shown again: itself, what it was made again as, or what was made of its last version.
-    fn file_that_shows(&mut self, file: FileId, shown: &Shown) -> Result<Option<(FileId, Arc<Inode>)>, StorageError> {
-        let again = [file.maker(), shown.version].map(|record| self.written_now(record).map(FileId::made_by));
+    fn file_that_shows<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        file: FileId,
+        shown: &Shown,
+    ) -> Result<Option<(FileId, Arc<Inode>)>, StorageError> {
+        let again = [file.maker(), shown.version].map(|record| self.written_now(core, record).map(FileId::made_by));
         for candidate in [Some(file)].into_iter().chain(again).flatten() {
-            let file = Histories::file_become(&mut self.core, candidate)?;
-            let inode = wayfs_tree::inode(&self.core.state.tx(), file)?;
+            let file = Histories::file_become(core, candidate)?;
+            let inode = wayfs_tree::inode(&core.state.tx(), file)?;
             if let Some(inode) = inode.filter(|inode| !inode.is_removed() && inode.content == shown.content) {
                 return Ok(Some((file, inode)));
             }

@@ -91,7 +91,7 @@ impl<S: MetaStore> Replica<S> {
     /// Whose locks on a file ended without their doing and whatever they think: another may have had them since. Their owners are
     /// told at the next use, until they let go.
     pub fn lost_locks(&self, file: FileId) -> Vec<(LockFamily, LockOwner)> {
-        let file = self.file_called_now(file);
+        let file = self.histories.file_called_now(&self.core, file);
         let first = (file, LockFamily::Posix, LockOwner(0));
         let of_file = self.locks.lost.range(first..).take_while(|(of, ..)| *of == file);
         of_file.map(|(_, family, owner)| (*family, *owner)).collect()
@@ -309,7 +309,9 @@ impl<S: MetaStore> Replica<S> {
         let programs = held.iter().filter(|held| held.family != LockFamily::Claim);
         let lost =
             programs.map(|held| (held.file, held.family, held.owner)).chain(std::mem::take(&mut self.locks.lost));
-        self.locks.lost = lost.map(|(file, family, owner)| (self.file_called_now(file), family, owner)).collect();
+        self.locks.lost = lost
+            .map(|(file, family, owner)| (self.histories.file_called_now(&self.core, file), family, owner))
+            .collect();
         for held in &held {
             self.locks.vouched.remove(&(held.file, held.family, Holder { origin: former, owner: held.owner }));
         }

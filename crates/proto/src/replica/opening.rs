@@ -53,11 +53,11 @@ impl<S: MetaStore> Replica<S> {
         self.read_former_times()?;
         let log = self.core.read_log()?;
         self.core.state.set_log(log);
-        self.read_renamed()?;
-        self.read_stands_for();
+        self.histories.read_renamed(&self.core)?;
+        self.histories.read_stands_for();
         self.histories.note_opened_at(self.core.state.sequence());
-        self.read_gaps()?;
-        self.read_found()?;
+        self.histories.read_gaps(&self.core)?;
+        self.histories.read_found(&mut self.core)?;
         self.advance_tallies()?;
         self.watches = Watches::read(self.core.state.store())?;
         let totals = self.read_totals()?;
@@ -68,7 +68,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn read_former_times(&mut self) -> Result<(), OpenError> {
-        self.read_succession()?;
+        self.histories.read_succession(&self.core)?;
         self.read_moved_at()?;
         self.read_recount()?;
         self.read_forgotten()?;

@@ -4,7 +4,7 @@ use crate::api::Output;
 use crate::children::Children;
 use crate::contents::Contents;
 use crate::histories::Histories;
-use crate::histories::succession::Prospect;
+use crate::histories::succession::{Prospect, Succession};
 use crate::members::Members;
 use crate::members::home_word::HomeWord;
 use crate::members::usage::Usage;
@@ -210,5 +210,10 @@ impl<S: MetaStore> Replica<S> {
     /// The room of the servers above this replica, as far as they told, nearest first.
     pub fn rooms_above(&self) -> &[ServerRoom] {
         self.members.rooms_above()
+    }
+
+    /// Whose place this home took; `None`: it made the volume, or is no home.
+    pub fn succession(&self) -> Option<Succession> {
+        self.histories.succession()
     }
 }

@@ -157,7 +157,7 @@ impl<S: MetaStore> Replica<S> {
         let is_told = self.is_told(&key, &shadow);
         let Shadow { number, image: before } = shadow;
         if is_told {
-            self.note_unnamed(&key, number);
+            self.histories.note_unnamed(&self.core, &key, number);
             cut.is_echo &= hash == echo_hash(before.as_ref());
             let after = before.clone();
             cut.touched.push(TouchedKey { key, before, after, number: Some(number) });
@@ -212,7 +212,7 @@ impl<S: MetaStore> Replica<S> {
                     Some((image, number)) => Shadow { number: number.unwrap_or(vouched), image },
                     None => {
                         let shadow: Shadow = unpack(&value)?;
-                        self.note_unnamed(&parsed, shadow.number);
+                        self.histories.note_unnamed(&self.core, &parsed, shadow.number);
                         shadow
                     }
                 };

@@ -140,7 +140,7 @@ impl<S: MetaStore> Replica<S> {
         let Some(inode) = self.core.state.inode_meant(file)? else { return Ok(None) };
         let version = inode.version;
         let facts = self.record_facts(version, content_named(&inode))?;
-        let is_own = self.is_our_own(version);
+        let is_own = self.histories.is_our_own(&self.core, version);
         let safe_at = match self.core.config.role {
             Role::Client if is_own && facts.safe.holds() => {
                 self.core.state.milestone_row(version.origin(), 0, version.sequence())?.and_then(|step| step.by)
@@ -159,7 +159,7 @@ impl<S: MetaStore> Replica<S> {
         let mut facts = match self.core.config.role {
             Role::Home => self.core.state.facts_at_home(record, content)?,
             Role::Station => self.core.state.facts_at_station(record, content)?,
-            Role::Client if self.is_our_own(record) => self.facts_of_own(record)?,
+            Role::Client if self.histories.is_our_own(&self.core, record) => self.facts_of_own(record)?,
             // Nothing is shown to a client that is not durable at a server.
             Role::Client => {
                 let safe = if is_in_record(content) { Fact::Holds(None) } else { Fact::Unknown };

@@ -69,7 +69,7 @@ impl<S: MetaStore> Replica<S> {
         let record =
             Record { id, time: self.core.wall, user: UserId(0), op: Op::Skip { after, life: self.core.config.life } };
         self.core.state.set_sequence(sequence);
-        self.note_gap((after, sequence));
+        self.histories.note_gap(&mut self.core, (after, sequence));
         self.core.take_record(record, true)?;
         Ok(())
     }

@@ -178,8 +178,8 @@ impl<S: MetaStore> Replica<S> {
         if self.core.state.rescues() {
             self.histories.note_named(origins_in(&cut));
         }
-        self.note_touched()?;
-        self.find_older(&cut)?;
+        self.histories.note_touched(&mut self.core)?;
+        self.histories.find_older(&mut self.core, &cut)?;
         self.look_at_named(&cut)?;
         let parted = Histories::parted_in(&mut self.core, &cut)?;
         let told = origins_in(&cut);
@@ -204,7 +204,7 @@ impl<S: MetaStore> Replica<S> {
             if bound { kept.push(pair) } else { free.push(pair) }
         }
         self.take_told(free)?;
-        self.keep_found();
+        self.histories.keep_found(&mut self.core);
         if let Some(upstream) = self.uplink.session.as_mut() {
             upstream.partial = kept;
         }
