@@ -8,7 +8,7 @@
 
 use crate::api::{Changed, Output, Role};
 use crate::children::interest::seen_at;
-use crate::replica::Replica;
+use crate::replica::{Core, Replica};
 use crate::state::tables::{image_key, number_key, pack, parse_number_key, table, unpack};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -166,7 +166,7 @@ impl<S: MetaStore> Replica<S> {
         let complete = self.watches.is_complete(file);
         // What this input puts gets a later number.
         let since = Some(self.core.state.change().next());
-        self.write_watch(file, Row { since, complete, fresh: false });
+        self.watches.write_watch(&mut self.core, file, Row { since, complete, fresh: false });
         self.watches.absent.retain(|(directory, _)| *directory != file);
         if self.watches.by_use.len() > self.core.config.watches_max {
             self.end_oldest_watches();
@@ -190,23 +190,10 @@ impl<S: MetaStore> Replica<S> {
         self.requests.note_unvouched();
     }
 
-    fn write_watch(&mut self, file: FileId, row: Row) {
-        self.watches.is_ahead = true;
-        self.watches.set(file, row);
-        self.core.state.put_row(number_key(table::WATCH, file.inode_number()), pack(&row));
-    }
-
-    /// A directory is to be listed anew before its listing is trusted.
-    pub(crate) fn doubt_listing(&mut self, directory: FileId) {
-        if let Some(row) = self.watches.by_file.get(&directory).map(|watch| watch.row).filter(|row| row.fresh) {
-            self.write_watch(directory, Row { fresh: false, ..row });
-        }
-    }
-
     /// A directory of our own making: nothing is in it that we do not know.
     pub(crate) fn watch_own_directory(&mut self, directory: FileId) {
         let since = Some(self.core.state.change().next());
-        self.write_watch(directory, Row { since, complete: true, fresh: true });
+        self.watches.write_watch(&mut self.core, directory, Row { since, complete: true, fresh: true });
         self.tell_parent(Up::Watch { files: vec![directory] });
         self.note_own_directory(directory);
     }
@@ -215,7 +202,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn drop_watches(&mut self) {
         for file in self.watches.in_force() {
             let complete = self.watches.is_complete(file);
-            self.write_watch(file, Row { since: None, complete, fresh: false });
+            self.watches.write_watch(&mut self.core, file, Row { since: None, complete, fresh: false });
             self.core.state.stage_output(Output::InvalidateInode { file, what: Changed::Attributes });
         }
         self.core.state.stage_output(Output::InvalidateAll);
@@ -224,34 +211,6 @@ impl<S: MetaStore> Replica<S> {
         self.watches.absent.clear();
         self.watches.absent_order.clear();
         self.watches.has_forgotten = false;
-    }
-
-    /// A page of a directory came from the parent.
-    pub(crate) fn note_listed(&mut self, directory: FileId, after: Option<&Name>, last: Option<&Name>, ended: bool) {
-        let Some(watch) = self.watches.by_file.get_mut(&directory) else { return };
-        let joins = match (after, &watch.listed) {
-            (None, _) => true,
-            (Some(after), Some(listed)) => after <= listed,
-            (Some(_), None) => false,
-        };
-        if !joins {
-            return;
-        }
-        if let Some(last) = last
-            && watch.listed.as_ref().is_none_or(|listed| listed < last)
-        {
-            watch.listed = Some(last.clone());
-            self.watches.is_ahead = true;
-        }
-        let Some(watch) = self.watches.by_file.get_mut(&directory) else { return };
-        if ended && watch.row.since.is_some() {
-            let row = Row { complete: true, fresh: true, ..watch.row };
-            let listed = watch.listed.take();
-            self.write_watch(directory, row);
-            if let Some(watch) = self.watches.by_file.get_mut(&directory) {
-                watch.listed = listed;
-            }
-        }
     }
 
     /// Whether an inode as cached at a change is covered by a watch: of itself, or of a directory in which it
@@ -263,7 +222,7 @@ impl<S: MetaStore> Replica<S> {
         if !inode.is_directory() && seen_at(file, inode).any(|directory| self.is_doubted(directory)) {
             return Ok(false);
         }
-        if holds(file) && (!self.is_close_to_open() || self.is_looked_at(file, inode)) {
+        if holds(file) && (!self.is_close_to_open() || self.watches.is_looked_at(file, inode)) {
             return Ok(true);
         }
         for place in inode.places.iter().filter(|place| holds(place.parent)) {
@@ -272,14 +231,6 @@ impl<S: MetaStore> Replica<S> {
             }
         }
         Ok(false)
-    }
-
-    /// Whether others wait for us before they change a file where it stands: in one of its directories at least. Somebody far
-    /// away may have moved it to where we do not look.
-    fn is_looked_at(&self, file: FileId, inode: &Inode) -> bool {
-        let mut directories = seen_at(file, inode).peekable();
-        let is_nowhere = inode.is_directory() || directories.peek().is_none();
-        is_nowhere || directories.any(|directory| self.watches.since(directory).is_some())
     }
 
     /// The inode, if what is cached of it may be trusted.
@@ -314,17 +265,80 @@ impl<S: MetaStore> Replica<S> {
             }
         }
     }
+}
+
+impl Watches {
+    fn write_watch<S: MetaStore>(&mut self, core: &mut Core<S>, file: FileId, row: Row) {
+        self.is_ahead = true;
+        self.set(file, row);
+        core.state.put_row(number_key(table::WATCH, file.inode_number()), pack(&row));
+    }
+
+    /// A directory is to be listed anew before its listing is trusted.
+    pub(crate) fn doubt_listing<S: MetaStore>(&mut self, core: &mut Core<S>, directory: FileId) {
+        if let Some(row) = self.by_file.get(&directory).map(|watch| watch.row).filter(|row| row.fresh) {
+            self.write_watch(core, directory, Row { fresh: false, ..row });
+        }
+    }
+
+    /// A page of a directory came from the parent.
+    pub(crate) fn note_listed<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        directory: FileId,
+        after: Option<&Name>,
+        last: Option<&Name>,
+        ended: bool,
+    ) {
+        let Some(watch) = self.by_file.get_mut(&directory) else { return };
+        let joins = match (after, &watch.listed) {
+            (None, _) => true,
+            (Some(after), Some(listed)) => after <= listed,
+            (Some(_), None) => false,
+        };
+        if !joins {
+            return;
+        }
+        if let Some(last) = last
+            && watch.listed.as_ref().is_none_or(|listed| listed < last)
+        {
+            watch.listed = Some(last.clone());
+            self.is_ahead = true;
+        }
+        let Some(watch) = self.by_file.get_mut(&directory) else { return };
+        if ended && watch.row.since.is_some() {
+            let row = Row { complete: true, fresh: true, ..watch.row };
+            let listed = watch.listed.take();
+            self.write_watch(core, directory, row);
+            if let Some(watch) = self.by_file.get_mut(&directory) {
+                watch.listed = listed;
+            }
+        }
+    }
+
+    /// Whether others wait for us before they change a file where it stands: in one of its directories at least. Somebody far
+    /// away may have moved it to where we do not look.
+    fn is_looked_at(&self, file: FileId, inode: &Inode) -> bool {
+        let mut directories = seen_at(file, inode).peekable();
+        let is_nowhere = inode.is_directory() || directories.peek().is_none();
+        is_nowhere || directories.any(|directory| self.since(directory).is_some())
+    }
 
     /// What a name stands for as far as the cache knows, verified or not.
-    pub(crate) fn cached_entry(&self, parent: FileId, name: &Name) -> Result<Option<Option<FileId>>, StorageError> {
-        if let Some(entry) = self.core.state.entry(parent, name)? {
+    pub(crate) fn cached_entry<S: MetaStore>(
+        &self,
+        core: &Core<S>,
+        parent: FileId,
+        name: &Name,
+    ) -> Result<Option<Option<FileId>>, StorageError> {
+        if let Some(entry) = core.state.entry(parent, name)? {
             return Ok(Some(Some(entry.file)));
         }
         let key = image_key(table::SHADOW, &Key::Entry(parent, name.clone()));
-        let known = self.core.config.role != Role::Client
-            || self.watches.is_complete(parent)
-            || self.watches.is_absent(parent, name)
-            || self.core.state.store().get(&key)?.is_some();
+        let known = core.config.role != Role::Client
+            || self.is_complete(parent)
+            || self.is_absent(parent, name)
+            || core.state.store().get(&key)?.is_some();
         Ok(known.then_some(None))
     }
 }

@@ -136,7 +136,7 @@ impl<S: MetaStore> Replica<S> {
             }
         }
         if let (Question::List { directory, after, .. }, Some((ended, last))) = (question, &listed) {
-            self.note_listed(*directory, after.as_ref(), last.as_ref(), *ended);
+            self.watches.note_listed(&mut self.core, *directory, after.as_ref(), last.as_ref(), *ended);
         }
         Ok(listed)
     }

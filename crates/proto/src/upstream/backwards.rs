@@ -186,10 +186,10 @@ impl<S: MetaStore> Replica<S> {
     /// What stays is not vouched for, and neither is a listing in which it stands.
     fn doubt(&mut self, refused: KeyImage) {
         if let Key::Entry(parent, _) = refused.key {
-            self.doubt_listing(parent);
+            self.watches.doubt_listing(&mut self.core, parent);
         }
         if let Some(Image::Inode(inode)) = refused.image {
-            inode.places.iter().for_each(|place| self.doubt_listing(place.parent));
+            inode.places.iter().for_each(|place| self.watches.doubt_listing(&mut self.core, place.parent));
         }
     }
 

@@ -131,7 +131,7 @@ impl<S: MetaStore> Replica<S> {
         for need in needs {
             let known = match need {
                 Need::Inode(file) => self.core.state.inode(*file)?.is_some(),
-                Need::Name(parent, name) => match self.cached_entry(*parent, name)? {
+                Need::Name(parent, name) => match self.watches.cached_entry(&self.core, *parent, name)? {
                     None => false,
                     Some(None) => self.core.state.inode(*parent)?.is_some(),
                     Some(Some(file)) => self.core.state.inode(file)?.is_some(),
