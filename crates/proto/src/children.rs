@@ -471,7 +471,7 @@ impl<S: MetaStore> Replica<S> {
         self.children.by_origin.insert(origin, Child::new(is_station, Some(peer), ChildState::Greeting, self.core.now));
         self.children.next_check = None;
         self.peers.insert(peer, PeerRole::Child(origin));
-        self.note_holders_moved();
+        self.contents.note_holders_moved(&self.core);
         self.contents.ask_again(origin);
         self.locks_child_returns(origin);
         let cursor = self.children.station_cursors.get(&origin).copied().unwrap_or_default();

@@ -353,7 +353,7 @@ impl<S: MetaStore> Replica<S> {
         match source {
             Source::Own => {
                 if !is_home {
-                    self.owe(record.id, file, content.clone())?;
+                    self.contents.owe(&mut self.core, record.id, file, content.clone())?;
                 }
                 Ok(None)
             }
@@ -365,7 +365,7 @@ impl<S: MetaStore> Replica<S> {
                 if is_home {
                     self.tell_all_stable(&others | &spares, origin, record.id);
                 } else {
-                    self.owe(record.id, file, content.clone())?;
+                    self.contents.owe(&mut self.core, record.id, file, content.clone())?;
                 }
                 Ok(None)
             }
@@ -406,48 +406,6 @@ impl<S: MetaStore> Replica<S> {
                 Ok(Some(content.clone()))
             }
         }
-    }
-
-    pub(crate) fn owe(&mut self, record: RecordId, file: FileId, content: Content) -> Result<(), StorageError> {
-        let key = record_key(table::OWED, record);
-        if self.core.state.tx().get_raw(&key)?.is_none() {
-            self.core.state.stage_totals().owed += 1;
-            self.core.state.stage_totals().owed_bytes += size_of(&content);
-        }
-        self.core.state.put_row(key, pack(&Owed { file, content }));
-        self.contents.floors.note_row(table::OWED, record);
-        if record.origin() == self.core.config.origin {
-            // What was looked for and found may lie below what was pushed.
-            self.contents.push_cursor = self.contents.push_cursor.min(record.sequence() - 1);
-        }
-        if self.core.config.role == Role::Station {
-            self.core.state.stage_output(Output::Owed { file, version: record });
-            self.contents.haves.insert(record);
-            let through = self.contents.wanted_through.get(&record.origin()).copied().unwrap_or(0);
-            if self.contents.wanted_below.remove(&record) || record.sequence() <= through {
-                self.contents.wanted.insert(record);
-            }
-        }
-        Ok(())
-    }
-
-    pub(crate) fn release(&mut self, record: RecordId) -> Result<(), StorageError> {
-        let key = record_key(table::OWED, record);
-        if let Some(bytes) = self.core.state.tx().get_raw(&key)? {
-            let owed: Owed = unpack(&bytes)?;
-            self.core.state.delete_row(key);
-            self.core.state.stage_totals().owed -= 1;
-            self.core.state.stage_totals().owed_bytes -= size_of(&owed.content);
-            if self.core.config.role == Role::Station {
-                self.core.state.stage_output(Output::Released { version: record });
-            }
-        }
-        self.contents.wanted.remove(&record);
-        self.contents.wanted_below.remove(&record);
-        self.contents.called.remove(&record);
-        self.contents.haves.remove(&record);
-        self.contents.pushed.remove(&record);
-        Ok(())
     }
 
     /// The contents of a version came, or nobody needs them from below.
@@ -493,10 +451,10 @@ impl<S: MetaStore> Replica<S> {
             if self.core.config.role == Role::Home {
                 self.take_back(record)?;
                 Contents::renew_previous(&mut self.core, missing.file, missing.version, &missing.content)?;
-                self.let_go_older(record)?;
+                self.contents.let_go_older(&mut self.core, record)?;
                 self.tell_who_waits(record, &missing);
             } else {
-                self.owe(record, missing.file, missing.content)?;
+                self.contents.owe(&mut self.core, record, missing.file, missing.content)?;
             }
         }
         Ok(())
@@ -525,11 +483,11 @@ impl<S: MetaStore> Replica<S> {
     /// The parent says that contents need not be kept for it any more.
     pub(crate) fn handle_stable(&mut self, versions: &[RecordId]) -> Result<(), StorageError> {
         for record in versions {
-            self.release(*record)?;
-            self.take_lent(*record)?;
+            self.contents.release(&mut self.core, *record)?;
+            self.contents.take_lent(&mut self.core, *record)?;
             self.contents.sought.remove(record);
             if self.core.config.role == Role::Client {
-                self.settle_vanished(*record)?;
+                self.contents.settle_vanished(&mut self.core, *record)?;
             }
             if self.core.config.role == Role::Station {
                 let is_awaited = self.core.state.tx().get_raw(&record_key(AWAITED, *record))?.is_some();
@@ -560,7 +518,7 @@ impl<S: MetaStore> Replica<S> {
         }
         let told = self.children.accounts_for(origin);
         let through = self.core.state.marks(origin)?.stable.min(told);
-        while let Some(first) = self.first_awaited(origin)?.filter(|first| *first <= through) {
+        while let Some(first) = self.contents.first_awaited(&mut self.core, origin)?.filter(|first| *first <= through) {
             let Ok(record) = RecordId::new(origin, first) else { return Ok(()) };
             if Contents::is_declared(&mut self.core, record)? {
                 // Its writer has it after all, and the home has not.
@@ -580,10 +538,60 @@ impl<S: MetaStore> Replica<S> {
         self.contents.stable.clear();
         self.uplink.forget_facts();
     }
+}
+
+impl Contents {
+    pub(crate) fn owe<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        record: RecordId,
+        file: FileId,
+        content: Content,
+    ) -> Result<(), StorageError> {
+        let key = record_key(table::OWED, record);
+        if core.state.tx().get_raw(&key)?.is_none() {
+            core.state.stage_totals().owed += 1;
+            core.state.stage_totals().owed_bytes += size_of(&content);
+        }
+        core.state.put_row(key, pack(&Owed { file, content }));
+        self.floors.note_row(table::OWED, record);
+        if record.origin() == core.config.origin {
+            // What was looked for and found may lie below what was pushed.
+            self.push_cursor = self.push_cursor.min(record.sequence() - 1);
+        }
+        if core.config.role == Role::Station {
+            core.state.stage_output(Output::Owed { file, version: record });
+            self.haves.insert(record);
+            let through = self.wanted_through.get(&record.origin()).copied().unwrap_or(0);
+            if self.wanted_below.remove(&record) || record.sequence() <= through {
+                self.wanted.insert(record);
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn release<S: MetaStore>(&mut self, core: &mut Core<S>, record: RecordId) -> Result<(), StorageError> {
+        let key = record_key(table::OWED, record);
+        if let Some(bytes) = core.state.tx().get_raw(&key)? {
+            let owed: Owed = unpack(&bytes)?;
+            core.state.delete_row(key);
+            core.state.stage_totals().owed -= 1;
+            core.state.stage_totals().owed_bytes -= size_of(&owed.content);
+            if core.config.role == Role::Station {
+                core.state.stage_output(Output::Released { version: record });
+            }
+        }
+        self.wanted.remove(&record);
+        self.wanted_below.remove(&record);
+        self.called.remove(&record);
+        self.haves.remove(&record);
+        self.pushed.remove(&record);
+        Ok(())
+    }
 
     /// When one version became stable, if that was told by itself.
     pub(crate) fn stable_alone(&self, version: RecordId) -> Option<WallTime> {
-        self.contents.stable.get(&version).copied()
+        self.stable.get(&version).copied()
     }
 }
 

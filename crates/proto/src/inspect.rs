@@ -339,7 +339,10 @@ impl<S: MetaStore> Replica<S> {
             Role::Home => calm,
             Role::Station | Role::Client => {
                 let own = self.own_through(Level::Visible) >= self.core.state.sequence();
-                calm && self.is_trusted() && own && self.core.state.log().tentative_len() == 0 && self.pushes_done()
+                calm && self.is_trusted()
+                    && own
+                    && self.core.state.log().tentative_len() == 0
+                    && self.contents.pushes_done()
             }
         }
     }

@@ -197,7 +197,7 @@ impl<S: MetaStore> Replica<S> {
         self.purge()?;
         Members::limit_conflicts(&mut self.core)?;
         self.tend_left_locks();
-        self.look_at_rest()?;
+        self.contents.look_at_rest(&mut self.core)?;
         self.commit()?;
         self.end_children();
         self.retry_requests();

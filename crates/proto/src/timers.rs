@@ -49,11 +49,11 @@ impl<S: MetaStore> Replica<S> {
         for change in changed {
             let Key::Origin(origin) = &change.key else { continue };
             self.children.note_marks_moved([*origin]);
-            self.note_holders_moved();
+            self.contents.note_holders_moved(&self.core);
             let is_revoked = matches!(&change.new, Some(Image::Origin(image)) if image.admitted == Admitted::Revoked);
             if is_revoked || change.old.is_none() {
                 // Whoever was waited for may not come, or comes as this one.
-                self.note_child_away();
+                self.contents.note_child_away(&self.core);
             }
             // A number that a put-back home gives again is not known for a while.
             if let (Some(Image::Origin(old)), Some(Image::Origin(new))) = (&change.old, &change.new)

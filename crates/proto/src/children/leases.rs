@@ -64,8 +64,8 @@ impl<S: MetaStore> Replica<S> {
 
     /// A child's session is over. A client that trusts its cache is waited for until its lease ends.
     pub(crate) fn child_lost(&mut self, origin: OriginId, parting: Parting) {
-        self.note_holders_moved();
-        self.note_child_away();
+        self.contents.note_holders_moved(&self.core);
+        self.contents.note_child_away(&self.core);
         self.contents.note_went(origin);
         self.locks_child_away(origin);
         self.end_lock_rounds_of(origin);

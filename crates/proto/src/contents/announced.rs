@@ -1,9 +1,9 @@
 //! Contents that the driver announced before any record named them: a push may overtake its record.
 
-use crate::replica::Replica;
+use crate::contents::Contents;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
-use wayfs_types::{Content, MetaStore, Time, Top};
+use wayfs_types::{Content, Time, Top};
 
 /// Most of them.
 const ANNOUNCED_MAX: usize = 16_384;
@@ -57,10 +57,10 @@ impl Announced {
     }
 }
 
-impl<S: MetaStore> Replica<S> {
+impl Contents {
     /// Tops that the driver announced lately by [`crate::Input::ContentsHere`] before any record named them:
     /// garbage collection keeps them, too. At most 16,384, for [`crate::Config::announced_grace`].
-    pub fn tops_announced(&self) -> Vec<Top> {
-        self.contents.announced.tops().copied().collect()
+    pub(crate) fn tops_announced(&self) -> Vec<Top> {
+        self.announced.tops().copied().collect()
     }
 }

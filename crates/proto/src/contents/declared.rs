@@ -64,13 +64,19 @@ impl<S: MetaStore> Replica<S> {
         }
         Ok(undecided)
     }
+}
 
+impl Contents {
     /// Client: the home has decided what became of a version whose bytes are gone here. Whether it is lost its report says.
-    pub(crate) fn settle_vanished(&mut self, version: RecordId) -> Result<(), StorageError> {
-        let Some(bytes) = self.core.state.tx().get_raw(&record_key(VANISHED, version))? else { return Ok(()) };
+    pub(crate) fn settle_vanished<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        version: RecordId,
+    ) -> Result<(), StorageError> {
+        let Some(bytes) = core.state.tx().get_raw(&record_key(VANISHED, version))? else { return Ok(()) };
         let file = unpack::<Vanished>(&bytes)?.file;
-        self.take_vanished(version)?;
-        Contents::put_declared(&mut self.core, LossNews { file, version, report: UNREPORTED, is_replaced: false }, None)
+        self.take_vanished(core, version)?;
+        Contents::put_declared(core, LossNews { file, version, report: UNREPORTED, is_replaced: false }, None)
     }
 }
 

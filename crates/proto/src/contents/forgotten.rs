@@ -30,7 +30,7 @@ impl<S: MetaStore> Replica<S> {
         // Nor is anybody told that they are gone.
         let (from, until) = origin_range(VANISHED, former, after.saturating_add(1).min(RecordId::SEQUENCE_MAX));
         for (key, _) in self.core.state.tx().scan_raw(&from, &until, usize::MAX / 2)? {
-            self.take_vanished(parse_record_key(&key)?)?;
+            self.contents.take_vanished(&mut self.core, parse_record_key(&key)?)?;
         }
         Ok(())
     }
@@ -70,7 +70,7 @@ impl<S: MetaStore> Replica<S> {
             let Some(looked_for) = looked_for.filter(|looked_for| looked_for.content == *content) else {
                 return Ok(());
             };
-            self.take_vanished(now)?;
+            self.contents.take_vanished(&mut self.core, now)?;
             looked_for.file
         } else {
             let Some(missing) = Contents::missing(&mut self.core, now)?.filter(|missing| missing.content == *content)
@@ -80,6 +80,6 @@ impl<S: MetaStore> Replica<S> {
             self.settle_missing(now, &missing);
             missing.file
         };
-        self.owe(now, file, content.clone())
+        self.contents.owe(&mut self.core, now, file, content.clone())
     }
 }

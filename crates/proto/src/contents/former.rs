@@ -64,26 +64,6 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    /// What nobody took over of it and is to be pushed.
-    pub(crate) fn former_due(&mut self, room: usize) -> Result<Vec<(RecordId, Owed)>, StorageError> {
-        let is_told = self.contents.said.as_ref().is_some_and(|said| said.former);
-        if room == 0 || self.contents.former_pushed || self.core.state.totals().owed == 0 || !is_told {
-            return Ok(Vec::new());
-        }
-        let under_way = self.contents.pushing.len() + self.contents.pushed.len();
-        let rows = Contents::former_rows(&mut self.core, table::OWED, &[table::OWED], room + under_way)?;
-        let mut due = Vec::new();
-        for (key, value) in rows {
-            let version = parse_record_key(&key)?;
-            let is_known = self.contents.pushing.contains(&version) || self.contents.pushed.contains(&version);
-            if !is_known && due.len() < room {
-                due.push((version, unpack(&value)?));
-            }
-        }
-        self.contents.former_pushed = due.len() < room;
-        Ok(due)
-    }
-
     /// Asks the parent what became of it: when something of it was pushed, and with every ping.
     pub(crate) fn ask_about_former(&mut self) -> Result<(), StorageError> {
         let (Some(said), Some(state)) = (&self.contents.said, self.uplink.state()) else { return Ok(()) };
@@ -140,16 +120,16 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         if facts.stable.holds() {
-            self.release(version)?;
-            self.take_lent(version)?;
+            self.contents.release(&mut self.core, version)?;
+            self.contents.take_lent(&mut self.core, version)?;
         } else if facts.safe.holds() {
-            self.lend(version, None)?;
+            self.contents.lend(&mut self.core, version, None)?;
         } else if facts.visible == Fact::No && self.was_written_again(version) {
             // Nobody who orders records has this one: it is answered for by the name by which it was written again.
-            self.take_lent(version)?;
+            self.contents.take_lent(&mut self.core, version)?;
         } else if self.is_unknown_to_all(version, facts) {
             // It was seen before the home lost it, and whoever wrote it, or has it, wrote it again by another name.
-            self.take_lent(version)?;
+            self.contents.take_lent(&mut self.core, version)?;
         }
         Ok(())
     }
@@ -159,6 +139,32 @@ impl<S: MetaStore> Replica<S> {
     fn is_unknown_to_all(&self, version: RecordId, facts: Facts) -> bool {
         let nowhere = Facts { safe: Fact::Unknown, visible: Fact::No, stable: Fact::No };
         facts == nowhere && self.is_trusted() && self.parent_has(version.origin()) < version.sequence()
+    }
+}
+
+impl Contents {
+    /// What nobody took over of it and is to be pushed.
+    pub(crate) fn former_due<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        room: usize,
+    ) -> Result<Vec<(RecordId, Owed)>, StorageError> {
+        let is_told = self.said.as_ref().is_some_and(|said| said.former);
+        if room == 0 || self.former_pushed || core.state.totals().owed == 0 || !is_told {
+            return Ok(Vec::new());
+        }
+        let under_way = self.pushing.len() + self.pushed.len();
+        let rows = Contents::former_rows(core, table::OWED, &[table::OWED], room + under_way)?;
+        let mut due = Vec::new();
+        for (key, value) in rows {
+            let version = parse_record_key(&key)?;
+            let is_known = self.pushing.contains(&version) || self.pushed.contains(&version);
+            if !is_known && due.len() < room {
+                due.push((version, unpack(&value)?));
+            }
+        }
+        self.former_pushed = due.len() < room;
+        Ok(due)
     }
 }
 

@@ -29,7 +29,7 @@ impl<S: MetaStore> Replica<S> {
                     self.core.state.delete_row(record_key(AWAITED, *record));
                     self.core.state.stage_marks(record.origin());
                     if !was_safe && is_server && self.core.config.role == Role::Home {
-                        self.let_go_older(*record)?;
+                        self.contents.let_go_older(&mut self.core, *record)?;
                     }
                     if self.contents.seeking.is_sought(*record) {
                         // It may have been stable before it was lost here: it is not left to a policy.

@@ -121,7 +121,7 @@ impl<S: MetaStore> Replica<S> {
                 // It was put back, or is a copy: it has less than it had said. It is looked for like all that nobody has.
                 missing.holders.clear();
                 self.core.state.put_row(record_key(table::MISSING, record), pack(&missing));
-                self.note_holders_moved();
+                self.contents.note_holders_moved(&self.core);
             }
         }
         Ok(())
@@ -165,7 +165,7 @@ impl<S: MetaStore> Replica<S> {
             }
             None if self.contents.announced.take(&content) => {
                 // Its push was faster than its account.
-                return self.owe(version, file, content);
+                return self.contents.owe(&mut self.core, version, file, content);
             }
             None => {
                 self.core.state.stage_totals().missing += 1;

@@ -118,82 +118,16 @@ impl Replacing {
 
 /// The client's half.
 impl<S: MetaStore> Replica<S> {
-    /// The parent vouches for our own records: those that are stable we need not keep, those that are safe it has.
-    pub(crate) fn release_own(&mut self, safe: u64, stable: u64) -> Result<(), StorageError> {
-        // What was declared lost and is here: it goes home first.
-        let is_sought = Contents::is_sought;
-        self.each_own(table::LENT, stable, is_sought, Self::take_lent)?;
-        self.each_own(VANISHED, stable, is_sought, Self::settle_vanished)?;
-        self.each_own(table::OWED, stable, is_sought, Self::release)?;
-        let to = self.uplink.stamp();
-        let is_sought = Contents::is_sought_and_not_there;
-        self.each_own(table::OWED, safe, is_sought, |replica, record| replica.lend(record, to))
-    }
-
-    /// Works off the rows of our own in a table up to a sequence: each is taken out by `step`, but for what is kept.
-    fn each_own(
-        &mut self,
-        of: u8,
-        through: u64,
-        is_kept: fn(&Contents, &RecordId) -> bool,
-        mut step: impl FnMut(&mut Self, RecordId) -> Result<(), StorageError>,
-    ) -> Result<(), StorageError> {
-        let origin = self.core.config.origin;
-        let floor = self.contents.floor_of(of, origin);
-        if floor > through {
-            return Ok(());
-        }
-        if Contents::rows_of(&self.core, of) == 0 {
-            self.contents.raise_floor(of, origin, through + 1);
-            return Ok(());
-        }
-        let (mut from, _) = origin_range(of, origin, floor);
-        let (until, _) = origin_range(of, origin, through + 1);
-        let mut first_kept = None;
-        loop {
-            let pairs = self.core.state.tx().scan_raw(&from, &until, PAGE)?;
-            if let Some((last, _)) = pairs.last() {
-                from.clone_from(last);
-                from.push(0);
-            }
-            let is_end = pairs.len() < PAGE;
-            for (key, _) in pairs {
-                let record = parse_record_key(&key)?;
-                if is_kept(&self.contents, &record) {
-                    first_kept = first_kept.or(Some(record.sequence()));
-                    continue;
-                }
-                step(self, record)?;
-            }
-            if is_end {
-                self.contents.raise_floor(of, origin, first_kept.unwrap_or(through + 1));
-                return Ok(());
-            }
-        }
-    }
-
-    /// A server took contents over: they stay here until the home has them.
-    pub(crate) fn lend(&mut self, record: RecordId, to: Option<Stamp>) -> Result<(), StorageError> {
-        let Some(bytes) = self.core.state.tx().get_raw(&record_key(table::OWED, record))? else { return Ok(()) };
-        let Owed { file, content } = unpack(&bytes)?;
-        self.release(record)?;
-        self.core.state.stage_totals().lent += 1;
-        self.core.state.stage_totals().lent_bytes += size_of(&content);
-        self.core.state.put_row(record_key(table::LENT, record), pack(&Lent { file, content, to }));
-        self.contents.note_row(table::LENT, record);
-        Ok(())
-    }
-
     /// What nobody has on record is here, and was ours: it is given again.
     pub(crate) fn lend_again(&mut self, version: RecordId, file: FileId, content: Content) -> Result<(), StorageError> {
-        self.take_vanished(version)?;
+        self.contents.take_vanished(&mut self.core, version)?;
         self.contents.forget_stable_alone(&version);
         self.core.state.delete_row(record_key(LOST, version));
         if version.origin() == self.core.config.origin
             && version.sequence() <= self.core.state.marks(version.origin())?.stable
         {
             // A mark of before says that it need not be kept, and the next may repeat it.
-            self.keep_sought(HeldVersion { version, file, content: content.clone() });
+            self.contents.keep_sought(HeldVersion { version, file, content: content.clone() });
         }
         if Contents::lent(&mut self.core, version)?.is_none() {
             self.core.state.stage_totals().lent += 1;
@@ -213,38 +147,6 @@ impl<S: MetaStore> Replica<S> {
         if version.origin() != self.core.config.origin || version.sequence() <= self.parent_has(version.origin()) {
             self.tell_parent(Up::Lent { versions: vec![lent] });
         }
-    }
-
-    /// Nobody will ask us for these contents any more.
-    pub(crate) fn take_lent(&mut self, record: RecordId) -> Result<(), StorageError> {
-        let key = record_key(table::LENT, record);
-        if let Some(bytes) = self.core.state.tx().get_raw(&key)? {
-            let lent: Lent = unpack(&bytes)?;
-            self.core.state.delete_row(key);
-            self.core.state.stage_totals().lent -= 1;
-            self.core.state.stage_totals().lent_bytes -= size_of(&lent.content);
-        }
-        self.contents.wanted.remove(&record);
-        self.contents.sent_home.remove(&record);
-        Ok(())
-    }
-
-    /// The server that has our contents says how much of them has gone on.
-    pub(crate) fn note_sent_home(&mut self, version: RecordId, bytes: u64) {
-        let sent = &mut self.contents.sent_home;
-        if self.core.config.role == Role::Client && (sent.contains_key(&version) || sent.len() < SENT_HOME_MAX) {
-            sent.insert(version, bytes);
-        }
-    }
-
-    /// Bytes of one version that have gone on to the home, as far as the server that has it told.
-    pub fn sent_home(&self, version: RecordId) -> u64 {
-        self.contents.sent_home.get(&version).copied().unwrap_or(0)
-    }
-
-    /// Bytes of what is lent that have gone on to the home, as far as the server that has it told.
-    pub fn bytes_sent_home(&self) -> u64 {
-        self.contents.sent_home.values().sum()
     }
 
     /// Tells a parent what we lent to others and could give it: of those of our records that it has.
@@ -303,6 +205,111 @@ impl<S: MetaStore> Replica<S> {
         let origin = self.core.config.origin;
         let safe = self.core.state.marks(origin)?.safe;
         self.want_stable(origin, safe)
+    }
+}
+
+impl Contents {
+    /// The parent vouches for our own records: those that are stable we need not keep, those that are safe it has.
+    pub(crate) fn release_own<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        (safe, stable): (u64, u64),
+        to: Option<Stamp>,
+    ) -> Result<(), StorageError> {
+        // What was declared lost and is here: it goes home first.
+        let is_sought = Contents::is_sought;
+        self.each_own(core, table::LENT, stable, is_sought, Self::take_lent)?;
+        self.each_own(core, VANISHED, stable, is_sought, Self::settle_vanished)?;
+        self.each_own(core, table::OWED, stable, is_sought, Self::release)?;
+        let is_sought = Contents::is_sought_and_not_there;
+        self.each_own(core, table::OWED, safe, is_sought, |contents, core, record| contents.lend(core, record, to))
+    }
+
+    /// Works off the rows of our own in a table up to a sequence: each is taken out by `step`, but for what is kept.
+    fn each_own<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        of: u8,
+        through: u64,
+        is_kept: fn(&Contents, &RecordId) -> bool,
+        mut step: impl FnMut(&mut Self, &mut Core<S>, RecordId) -> Result<(), StorageError>,
+    ) -> Result<(), StorageError> {
+        let origin = core.config.origin;
+        let floor = self.floor_of(of, origin);
+        if floor > through {
+            return Ok(());
+        }
+        if Contents::rows_of(core, of) == 0 {
+            self.raise_floor(of, origin, through + 1);
+            return Ok(());
+        }
+        let (mut from, _) = origin_range(of, origin, floor);
+        let (until, _) = origin_range(of, origin, through + 1);
+        let mut first_kept = None;
+        loop {
+            let pairs = core.state.tx().scan_raw(&from, &until, PAGE)?;
+            if let Some((last, _)) = pairs.last() {
+                from.clone_from(last);
+                from.push(0);
+            }
+            let is_end = pairs.len() < PAGE;
+            for (key, _) in pairs {
+                let record = parse_record_key(&key)?;
+                if is_kept(self, &record) {
+                    first_kept = first_kept.or(Some(record.sequence()));
+                    continue;
+                }
+                step(self, core, record)?;
+            }
+            if is_end {
+                self.raise_floor(of, origin, first_kept.unwrap_or(through + 1));
+                return Ok(());
+            }
+        }
+    }
+
+    /// A server took contents over: they stay here until the home has them.
+    pub(crate) fn lend<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        record: RecordId,
+        to: Option<Stamp>,
+    ) -> Result<(), StorageError> {
+        let Some(bytes) = core.state.tx().get_raw(&record_key(table::OWED, record))? else { return Ok(()) };
+        let Owed { file, content } = unpack(&bytes)?;
+        self.release(core, record)?;
+        core.state.stage_totals().lent += 1;
+        core.state.stage_totals().lent_bytes += size_of(&content);
+        core.state.put_row(record_key(table::LENT, record), pack(&Lent { file, content, to }));
+        self.note_row(table::LENT, record);
+        Ok(())
+    }
+
+    /// Nobody will ask us for these contents any more.
+    pub(crate) fn take_lent<S: MetaStore>(&mut self, core: &mut Core<S>, record: RecordId) -> Result<(), StorageError> {
+        let key = record_key(table::LENT, record);
+        if let Some(bytes) = core.state.tx().get_raw(&key)? {
+            let lent: Lent = unpack(&bytes)?;
+            core.state.delete_row(key);
+            core.state.stage_totals().lent -= 1;
+            core.state.stage_totals().lent_bytes -= size_of(&lent.content);
+        }
+        self.wanted.remove(&record);
+        self.sent_home.remove(&record);
+        Ok(())
+    }
+
+    /// The server that has our contents says how much of them has gone on.
+    pub(crate) fn note_sent_home<S: MetaStore>(&mut self, core: &Core<S>, version: RecordId, bytes: u64) {
+        let sent = &mut self.sent_home;
+        if core.config.role == Role::Client && (sent.contains_key(&version) || sent.len() < SENT_HOME_MAX) {
+            sent.insert(version, bytes);
+        }
+    }
+
+    /// Bytes of what is lent that have gone on to the home, as far as the server that has it told.
+    pub(crate) fn bytes_sent_home(&self) -> u64 {
+        self.sent_home.values().sum()
     }
 }
 
@@ -392,7 +399,9 @@ impl<S: MetaStore> Replica<S> {
         let is_said_to_be_here = to == Some(self.core.config.origin);
         match known {
             Some(missing) => self.put_spare(version, missing, child, to),
-            None if self.contents.announced.take(&content) => return self.owe(version, file, content),
+            None if self.contents.announced.take(&content) => {
+                return self.contents.owe(&mut self.core, version, file, content);
+            }
             None => {
                 self.core.state.stage_totals().missing += 1;
                 self.core.state.stage_totals().missing_bytes += size_of(&content);
@@ -423,7 +432,7 @@ impl<S: MetaStore> Replica<S> {
             missing.spares.drain(..excess);
         }
         self.core.state.put_row(record_key(table::MISSING, version), pack(&missing));
-        self.note_holders_moved();
+        self.contents.note_holders_moved(&self.core);
     }
 
     /// A station tells the home of what somebody below it could give.
@@ -448,17 +457,19 @@ impl<S: MetaStore> Replica<S> {
         }
         Ok(())
     }
+}
 
+impl Contents {
     /// In a new session a station tells again what clients below it could give.
-    pub(crate) fn retell_spares(&mut self) -> Result<(), StorageError> {
+    pub(crate) fn retell_spares<S: MetaStore>(&mut self, core: &Core<S>) -> Result<(), StorageError> {
         let mut spares = Vec::new();
-        self.core.state.each(&[table::MISSING], &[table::MISSING + 1], |key, value| {
+        core.state.each(&[table::MISSING], &[table::MISSING + 1], |key, value| {
             if !unpack::<Missing>(value)?.spares.is_empty() {
                 spares.push(parse_record_key(key)?);
             }
             Ok(())
         })?;
-        self.contents.spares.extend(spares);
+        self.spares.extend(spares);
         Ok(())
     }
 }
@@ -491,13 +502,6 @@ impl Contents {
 
 /// The home's half: a holder that is gone is replaced.
 impl<S: MetaStore> Replica<S> {
-    /// Somebody came or went: perhaps another has to be asked for what is missing.
-    pub(crate) fn note_holders_moved(&mut self) {
-        if self.core.config.role == Role::Home {
-            self.contents.replacing.begin(self.core.now);
-        }
-    }
-
     /// Goes on with the pass over what is missing, when it is time.
     pub(crate) fn replace_holders(&mut self) -> Result<(), StorageError> {
         if self.core.config.role != Role::Home || self.contents.replacing.at.is_none_or(|at| self.core.now < at) {
@@ -585,6 +589,15 @@ impl<S: MetaStore> Replica<S> {
             return if silent.is_empty() { Replacements::Held } else { Replacements::Silent(silent) };
         }
         Replacements::Ask(spares)
+    }
+}
+
+impl Contents {
+    /// Somebody came or went: perhaps another has to be asked for what is missing.
+    pub(crate) fn note_holders_moved<S: MetaStore>(&mut self, core: &Core<S>) {
+        if core.config.role == Role::Home {
+            self.replacing.begin(core.now);
+        }
     }
 }
 

@@ -186,7 +186,7 @@ impl<S: MetaStore> Replica<S> {
             self.core.state.stage_output(Output::Seek { file, version, content });
         } else if let Some(sought) = self.contents.seeking.by_version.get_mut(&version) {
             sought.look = Look::InVain;
-            self.note_holders_moved();
+            self.contents.note_holders_moved(&self.core);
         }
         Ok(())
     }
@@ -296,9 +296,9 @@ impl<S: MetaStore> Replica<S> {
         }
         let Ok(report) = RecordId::new(self.core.config.origin, self.core.state.sequence()) else { return Ok(()) };
         if !is_replaced {
-            self.put_vanished(report, missing.file, missing.content.clone())?;
+            self.contents.put_vanished(&mut self.core, report, missing.file, missing.content.clone())?;
         }
-        self.let_go_between(version, older.as_ref().map(|(older, _)| older.record))?;
+        self.contents.let_go_between(&mut self.core, version, older.as_ref().map(|(older, _)| older.record))?;
         if let Some((older, instead)) = older {
             // The file shows it under the report's version, and whoever has it has it under its own.
             let instead = Missing { version: report, ..instead };
@@ -317,7 +317,7 @@ impl<S: MetaStore> Replica<S> {
             match self.core.config.role {
                 Role::Home => {}
                 Role::Client => {
-                    self.take_vanished(version)?;
+                    self.contents.take_vanished(&mut self.core, version)?;
                     if self.histories.is_our_own(&self.core, version) {
                         Contents::put_declared(&mut self.core, news, None)?;
                     }
@@ -368,14 +368,6 @@ impl<S: MetaStore> Replica<S> {
             self.children.tell(child, Down::Seek { versions: part.to_vec() });
         }
         Ok(())
-    }
-
-    /// There is a report of a loss.
-    pub(crate) fn announce_loss(&mut self, id: RecordId, report: &Conflict) {
-        let (file, version) = (report.file, report.record);
-        self.core.state.note_loss();
-        self.contents.lost_news.push(LossNews::of(id, report));
-        self.core.outputs.push_back(Output::Lost { version, file, shows_older: !report.is_bare_loss() });
     }
 
     /// A child has contents that were declared lost: they are wanted. Answers whether that is so.
@@ -544,6 +536,16 @@ impl<S: MetaStore> Replica<S> {
         }
         self.finish_admission()?;
         Ok(given_up)
+    }
+}
+
+impl Contents {
+    /// There is a report of a loss.
+    pub(crate) fn announce_loss<S: MetaStore>(&mut self, core: &mut Core<S>, id: RecordId, report: &Conflict) {
+        let (file, version) = (report.file, report.record);
+        core.state.note_loss();
+        self.lost_news.push(LossNews::of(id, report));
+        core.outputs.push_back(Output::Lost { version, file, shows_older: !report.is_bare_loss() });
     }
 }
 

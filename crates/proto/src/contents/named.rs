@@ -74,97 +74,6 @@ impl Named {
 }
 
 impl<S: MetaStore> Replica<S> {
-    /// A restart forgot what was looked for last.
-    pub(crate) fn read_named(&mut self) -> Result<(), StorageError> {
-        let through = self.core.state.store().get(LOOKED)?.map(|bytes| unpack(&bytes)).transpose()?.unwrap_or_default();
-        self.contents.named.written = through;
-        self.contents.named.abandon();
-        Ok(())
-    }
-
-    /// The parent names versions. What was announced is owed from here on, whether their writer comes to account for them or not; it
-    /// stays announced, for a writer that does so after the home said that it has them. The rest is looked for.
-    pub(crate) fn look_at_named(&mut self, cut: &[KeyImage]) -> Result<(), StorageError> {
-        if self.core.config.role != Role::Station {
-            return Ok(());
-        }
-        for pair in cut {
-            let (Key::Inode(file), Some(Image::Inode(inode))) = (&pair.key, &pair.image) else { continue };
-            if self.contents.announced.has(&inode.content)
-                && Contents::missing(&mut self.core, inode.version)?.is_none()
-            {
-                self.owe(inode.version, *file, inode.content.clone())?;
-            } else if inode.content.root().is_some() && !Contents::shows(&mut self.core, *file, inode)? {
-                self.look_here(*file, inode)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Goes on with what was not looked at yet.
-    pub(crate) fn look_at_rest(&mut self) -> Result<(), StorageError> {
-        // In the first catch-up, and while the home writes again what it lost, it is not known yet what it has.
-        if self.core.config.role != Role::Station || !self.core.state.synced() || self.core.state.rescues() {
-            return Ok(());
-        }
-        if self.contents.named.is_behind && self.contents.named.has_room() {
-            self.look_at_page()?;
-        }
-        let (named, change) = (&mut self.contents.named, self.core.state.change());
-        if named.is_behind || !named.under_way.is_empty() {
-            return Ok(());
-        }
-        named.through = change;
-        if change.0 >= named.written.0.saturating_add(LAG_MAX) {
-            named.written = change;
-            self.core.state.put_row(LOOKED.to_vec(), pack(&change));
-        }
-        Ok(())
-    }
-
-    fn look_at_page(&mut self) -> Result<(), StorageError> {
-        let from = change_key(table::CHANGE, self.contents.named.through.next());
-        let pairs = self.core.state.store().scan(&from, &number_key(table::CHANGE, u64::MAX), PAGE)?;
-        self.contents.named.is_behind = pairs.len() == PAGE;
-        self.core.more_work |= self.contents.named.is_behind;
-        for pair in &pairs {
-            let (number, key) = parse_change(pair)?;
-            if let Key::Inode(file) = key
-                && let Some(inode) = self.core.state.inode(file)?.filter(|inode| inode.content.root().is_some())
-            {
-                self.look_here(file, &inode)?;
-            }
-            if !self.contents.named.has_room() {
-                // The last one may not have found any.
-                self.contents.named.is_behind = true;
-                return Ok(());
-            }
-            self.contents.named.through = number;
-        }
-        Ok(())
-    }
-
-    /// Has the driver look for the contents of a version, unless it is known who has them.
-    fn look_here(&mut self, file: FileId, inode: &Inode) -> Result<(), StorageError> {
-        let version = inode.version;
-        let is_known = self.contents.named.under_way.contains_key(&version)
-            || self.stable_alone(version).is_some()
-            || self.core.state.marks(version.origin())?.stable >= version.sequence()
-            || Contents::owed(&mut self.core, version)?.is_some()
-            || Contents::missing(&mut self.core, version)?.is_some();
-        if is_known {
-            return Ok(());
-        }
-        if !self.contents.named.has_room() {
-            self.contents.named.is_behind = true;
-            return Ok(());
-        }
-        let content = inode.content.clone();
-        self.contents.named.under_way.insert(version, (file, content.clone()));
-        self.core.state.stage_output(Output::LookHere { file, version, content });
-        Ok(())
-    }
-
     /// [`crate::Input::LookedHere`].
     pub(crate) fn handle_looked_here(&mut self, here: &[RecordId], not_here: &[RecordId]) -> Result<(), StorageError> {
         for version in not_here {
@@ -172,14 +81,109 @@ impl<S: MetaStore> Replica<S> {
         }
         for version in here {
             let Some((file, content)) = self.contents.named.under_way.remove(version) else { continue };
-            if self.stable_alone(*version).is_some() {
+            if self.contents.stable_alone(*version).is_some() {
                 continue;
             }
             if let Some(missing) = Contents::missing(&mut self.core, *version)? {
                 self.settle_missing(*version, &missing);
             }
-            self.owe(*version, file, content)?;
+            self.contents.owe(&mut self.core, *version, file, content)?;
         }
+        Ok(())
+    }
+}
+
+impl Contents {
+    /// A restart forgot what was looked for last.
+    pub(crate) fn read_named<S: MetaStore>(&mut self, core: &Core<S>) -> Result<(), StorageError> {
+        let through = core.state.store().get(LOOKED)?.map(|bytes| unpack(&bytes)).transpose()?.unwrap_or_default();
+        self.named.written = through;
+        self.named.abandon();
+        Ok(())
+    }
+
+    /// The parent names versions. What was announced is owed from here on, whether their writer comes to account for them or not; it
+    /// stays announced, for a writer that does so after the home said that it has them. The rest is looked for.
+    pub(crate) fn look_at_named<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        cut: &[KeyImage],
+    ) -> Result<(), StorageError> {
+        if core.config.role != Role::Station {
+            return Ok(());
+        }
+        for pair in cut {
+            let (Key::Inode(file), Some(Image::Inode(inode))) = (&pair.key, &pair.image) else { continue };
+            if self.announced.has(&inode.content) && Contents::missing(core, inode.version)?.is_none() {
+                self.owe(core, inode.version, *file, inode.content.clone())?;
+            } else if inode.content.root().is_some() && !Contents::shows(core, *file, inode)? {
+                self.look_here(core, *file, inode)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on with what was not looked at yet.
+    pub(crate) fn look_at_rest<S: MetaStore>(&mut self, core: &mut Core<S>) -> Result<(), StorageError> {
+        // In the first catch-up, and while the home writes again what it lost, it is not known yet what it has.
+        if core.config.role != Role::Station || !core.state.synced() || core.state.rescues() {
+            return Ok(());
+        }
+        if self.named.is_behind && self.named.has_room() {
+            self.look_at_page(core)?;
+        }
+        let (named, change) = (&mut self.named, core.state.change());
+        if named.is_behind || !named.under_way.is_empty() {
+            return Ok(());
+        }
+        named.through = change;
+        if change.0 >= named.written.0.saturating_add(LAG_MAX) {
+            named.written = change;
+            core.state.put_row(LOOKED.to_vec(), pack(&change));
+        }
+        Ok(())
+    }
+
+    fn look_at_page<S: MetaStore>(&mut self, core: &mut Core<S>) -> Result<(), StorageError> {
+        let from = change_key(table::CHANGE, self.named.through.next());
+        let pairs = core.state.store().scan(&from, &number_key(table::CHANGE, u64::MAX), PAGE)?;
+        self.named.is_behind = pairs.len() == PAGE;
+        core.more_work |= self.named.is_behind;
+        for pair in &pairs {
+            let (number, key) = parse_change(pair)?;
+            if let Key::Inode(file) = key
+                && let Some(inode) = core.state.inode(file)?.filter(|inode| inode.content.root().is_some())
+            {
+                self.look_here(core, file, &inode)?;
+            }
+            if !self.named.has_room() {
+                // The last one may not have found any.
+                self.named.is_behind = true;
+                return Ok(());
+            }
+            self.named.through = number;
+        }
+        Ok(())
+    }
+
+    /// Has the driver look for the contents of a version, unless it is known who has them.
+    fn look_here<S: MetaStore>(&mut self, core: &mut Core<S>, file: FileId, inode: &Inode) -> Result<(), StorageError> {
+        let version = inode.version;
+        let is_known = self.named.under_way.contains_key(&version)
+            || self.stable_alone(version).is_some()
+            || core.state.marks(version.origin())?.stable >= version.sequence()
+            || Contents::owed(core, version)?.is_some()
+            || Contents::missing(core, version)?.is_some();
+        if is_known {
+            return Ok(());
+        }
+        if !self.named.has_room() {
+            self.named.is_behind = true;
+            return Ok(());
+        }
+        let content = inode.content.clone();
+        self.named.under_way.insert(version, (file, content.clone()));
+        core.state.stage_output(Output::LookHere { file, version, content });
         Ok(())
     }
 }

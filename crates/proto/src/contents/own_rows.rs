@@ -13,30 +13,6 @@ use wayfs_types::{Fact, Facts, MetaStore, RecordId, StorageError};
 use wayfs_wire::{HeldVersion, LentVersion};
 
 impl<S: MetaStore> Replica<S> {
-    /// How far a mark of our own counts: no further than to the first contents of which a row in one of these tables says otherwise.
-    pub(crate) fn up_to_rows(&self, of: &[u8], through: u64) -> u64 {
-        of.iter().fold(through, |through, of| match self.first_own_row(*of, through) {
-            Ok(None) => through,
-            Ok(Some(first)) => first - 1,
-            Err(_) => 0,
-        })
-    }
-
-    /// The first row of our own present origin in a table of contents, up to a sequence.
-    fn first_own_row(&self, of: u8, through: u64) -> Result<Option<u64>, StorageError> {
-        let origin = self.core.config.origin;
-        let floor = self.contents.floor_of(of, origin);
-        let rows = if of == table::OWED { self.core.state.totals().owed } else { self.core.state.totals().lent };
-        // Nearly always all rows are beyond the mark, and their floor says so.
-        if floor > through || rows == 0 {
-            return Ok(None);
-        }
-        let (from, _) = origin_range(of, origin, floor);
-        let (until, _) = origin_range(of, origin, through.saturating_add(1));
-        let first = self.core.state.store().scan(&from, &until, 1)?;
-        first.first().map(|(key, _)| parse_record_key(key).map(RecordId::sequence)).transpose()
-    }
-
     /// The mark of whoever looked for it may be past it by now: it was found meanwhile. So its word is asked for.
     fn offer_sought(&mut self, version: RecordId) -> Result<(), StorageError> {
         if let Some(Lent { file, content, to }) = Contents::lent(&mut self.core, version)? {
@@ -55,11 +31,37 @@ impl<S: MetaStore> Replica<S> {
         }
         if record.sequence() <= self.core.state.marks(record.origin())?.safe {
             let to = self.uplink.stamp();
-            self.lend(record, to)?;
+            self.contents.lend(&mut self.core, record, to)?;
             self.requests.note_levels_moved();
             self.offer_sought(record)?;
         }
         Ok(())
+    }
+}
+
+impl Contents {
+    /// How far a mark of our own counts: no further than to the first contents of which a row in one of these tables says otherwise.
+    pub(crate) fn up_to_rows<S: MetaStore>(&self, core: &Core<S>, of: &[u8], through: u64) -> u64 {
+        of.iter().fold(through, |through, of| match self.first_own_row(core, *of, through) {
+            Ok(None) => through,
+            Ok(Some(first)) => first - 1,
+            Err(_) => 0,
+        })
+    }
+
+    /// The first row of our own present origin in a table of contents, up to a sequence.
+    fn first_own_row<S: MetaStore>(&self, core: &Core<S>, of: u8, through: u64) -> Result<Option<u64>, StorageError> {
+        let origin = core.config.origin;
+        let floor = self.floor_of(of, origin);
+        let rows = if of == table::OWED { core.state.totals().owed } else { core.state.totals().lent };
+        // Nearly always all rows are beyond the mark, and their floor says so.
+        if floor > through || rows == 0 {
+            return Ok(None);
+        }
+        let (from, _) = origin_range(of, origin, floor);
+        let (until, _) = origin_range(of, origin, through.saturating_add(1));
+        let first = core.state.store().scan(&from, &until, 1)?;
+        first.first().map(|(key, _)| parse_record_key(key).map(RecordId::sequence)).transpose()
     }
 }
 

@@ -10,7 +10,7 @@
 use crate::api::Role;
 use crate::contents::superseded::Superseded;
 use crate::contents::{Contents, Missing, Owed, content_of};
-use crate::replica::{Core, Replica};
+use crate::replica::Core;
 use crate::state::tables::{pack, parse_root_key, record_key, root_prefix, table, unpack};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -51,23 +51,32 @@ pub(crate) struct Replaced {
     older: Option<Older>,
 }
 
-impl<S: MetaStore> Replica<S> {
+impl Contents {
     /// The bytes of a version are at a server, or nobody needs them any more: nor does anybody need what it took the
     /// place of.
-    pub(crate) fn let_go_older(&mut self, version: RecordId) -> Result<(), StorageError> {
-        self.let_go_between(version, None)
+    pub(crate) fn let_go_older<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        version: RecordId,
+    ) -> Result<(), StorageError> {
+        self.let_go_between(core, version, None)
     }
 
     /// The same as far as an older version, which is shown again.
-    pub(crate) fn let_go_between(&mut self, version: RecordId, shown: Option<RecordId>) -> Result<(), StorageError> {
+    pub(crate) fn let_go_between<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        version: RecordId,
+        shown: Option<RecordId>,
+    ) -> Result<(), StorageError> {
         let mut at = version;
-        while let Some(Older { record, .. }) = Contents::older(&mut self.core, at)? {
-            self.core.state.delete_row(record_key(OLDER, at));
+        while let Some(Older { record, .. }) = Contents::older(core, at)? {
+            core.state.delete_row(record_key(OLDER, at));
             if Some(record) == shown {
                 break;
             }
-            if let Some(missing) = Contents::missing(&mut self.core, record)? {
-                self.contents.supersede(Superseded::new(missing.version, &missing.content, None));
+            if let Some(missing) = Contents::missing(core, record)? {
+                self.supersede(Superseded::new(missing.version, &missing.content, None));
             }
             at = record;
         }

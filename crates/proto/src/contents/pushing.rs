@@ -151,9 +151,9 @@ impl<S: MetaStore> Replica<S> {
             Role::Station => self.due_of_wanted()?,
             Role::Client => {
                 let mut due = self.owed_due()?;
-                due.extend(self.lent_due()?);
+                due.extend(self.contents.lent_due(&mut self.core)?);
                 let room = self.core.config.pushes_max.saturating_sub(self.contents.pushing.len() + due.len());
-                due.extend(self.former_due(room)?);
+                due.extend(self.contents.former_due(&mut self.core, room)?);
                 due
             }
         };
@@ -180,36 +180,6 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    /// In a new session everything that we hold is told again: what the home has by now it answers as stable.
-    pub(crate) fn retell_haves(&mut self) -> Result<(), StorageError> {
-        let mut owed = Vec::new();
-        self.core.state.each(&[table::OWED], &[table::OWED + 1], |key, _| {
-            owed.push(parse_record_key(key)?);
-            Ok(())
-        })?;
-        self.contents.haves.extend(owed);
-        Ok(())
-    }
-
-    /// What we lent to another parent and this one wants.
-    fn lent_due(&mut self) -> Result<Vec<(RecordId, Owed)>, StorageError> {
-        let room = self.core.config.pushes_max.saturating_sub(self.contents.pushing.len());
-        let known =
-            |version: &&RecordId| !self.contents.pushing.contains(version) && !self.contents.pushed.contains(version);
-        let candidates: Vec<RecordId> = self.contents.wanted.iter().filter(known).take(room).copied().collect();
-        let mut due = Vec::new();
-        for version in candidates {
-            match Contents::lent(&mut self.core, version)? {
-                Some(lent) => due.push((version, Owed { file: lent.file, content: lent.content })),
-                // What nobody has of us is pushed without being asked for.
-                None => {
-                    self.contents.wanted.remove(&version);
-                }
-            }
-        }
-        Ok(due)
-    }
-
     /// What is due of what is wanted. Where that leaves room, more is looked at.
     fn due_of_wanted(&mut self) -> Result<Vec<(RecordId, Owed)>, StorageError> {
         let mut due = self.wanted_due()?;
@@ -228,7 +198,7 @@ impl<S: MetaStore> Replica<S> {
     fn wanted_due(&mut self) -> Result<Vec<(RecordId, Owed)>, StorageError> {
         loop {
             let candidates = self.wanted_next();
-            let due = self.due_among(&candidates)?;
+            let due = self.contents.due_among(&mut self.core, &candidates)?;
             if due.len() == candidates.len() {
                 return Ok(due);
             }
@@ -245,39 +215,6 @@ impl<S: MetaStore> Replica<S> {
             .take(room)
             .copied()
             .collect()
-    }
-
-    /// Those that are here. The others are wanted no more, or when they come.
-    fn due_among(&mut self, candidates: &[RecordId]) -> Result<Vec<(RecordId, Owed)>, StorageError> {
-        let mut due = Vec::new();
-        for version in candidates.iter().copied() {
-            match self.core.state.tx().get_raw(&record_key(table::OWED, version))? {
-                Some(bytes) => {
-                    let owed: Owed = unpack(&bytes)?;
-                    // Of a removed file nobody needs them any more: the home says so when it has the removal. (What became one
-                    // with an equal file is there.)
-                    let is_gone = Contents::is_gone(&self.core, owed.file)?
-                        && Contents::is_gone(&self.core, FileId::made_by(version))?;
-                    if is_gone && !self.contents.called.contains(&version) {
-                        self.contents.wanted.remove(&version);
-                    } else {
-                        due.push((version, owed));
-                    }
-                }
-                None if Contents::missing(&mut self.core, version)?.is_none() => {
-                    self.contents.wanted.remove(&version);
-                    if self.contents.called.remove(&version) {
-                        // The home has us on record for what we know by another name, or not any more: it is to ask others.
-                        self.contents.gone.insert(version, false);
-                    }
-                }
-                None => {
-                    self.contents.wanted.remove(&version);
-                    self.contents.wanted_below.insert(version);
-                }
-            }
-        }
-        Ok(due)
     }
 
     /// Contents do not overtake their record, which may yet be cancelled.
@@ -317,10 +254,78 @@ impl<S: MetaStore> Replica<S> {
         }
         Ok(due)
     }
+}
+
+impl Contents {
+    /// In a new session everything that we hold is told again: what the home has by now it answers as stable.
+    pub(crate) fn retell_haves<S: MetaStore>(&mut self, core: &Core<S>) -> Result<(), StorageError> {
+        let mut owed = Vec::new();
+        core.state.each(&[table::OWED], &[table::OWED + 1], |key, _| {
+            owed.push(parse_record_key(key)?);
+            Ok(())
+        })?;
+        self.haves.extend(owed);
+        Ok(())
+    }
+
+    /// What we lent to another parent and this one wants.
+    fn lent_due<S: MetaStore>(&mut self, core: &mut Core<S>) -> Result<Vec<(RecordId, Owed)>, StorageError> {
+        let room = core.config.pushes_max.saturating_sub(self.pushing.len());
+        let known = |version: &&RecordId| !self.pushing.contains(version) && !self.pushed.contains(version);
+        let candidates: Vec<RecordId> = self.wanted.iter().filter(known).take(room).copied().collect();
+        let mut due = Vec::new();
+        for version in candidates {
+            match Contents::lent(core, version)? {
+                Some(lent) => due.push((version, Owed { file: lent.file, content: lent.content })),
+                // What nobody has of us is pushed without being asked for.
+                None => {
+                    self.wanted.remove(&version);
+                }
+            }
+        }
+        Ok(due)
+    }
+
+    /// Those that are here. The others are wanted no more, or when they come.
+    fn due_among<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        candidates: &[RecordId],
+    ) -> Result<Vec<(RecordId, Owed)>, StorageError> {
+        let mut due = Vec::new();
+        for version in candidates.iter().copied() {
+            match core.state.tx().get_raw(&record_key(table::OWED, version))? {
+                Some(bytes) => {
+                    let owed: Owed = unpack(&bytes)?;
+                    // Of a removed file nobody needs them any more: the home says so when it has the removal. (What became one
+                    // with an equal file is there.)
+                    let is_gone =
+                        Contents::is_gone(core, owed.file)? && Contents::is_gone(core, FileId::made_by(version))?;
+                    if is_gone && !self.called.contains(&version) {
+                        self.wanted.remove(&version);
+                    } else {
+                        due.push((version, owed));
+                    }
+                }
+                None if Contents::missing(core, version)?.is_none() => {
+                    self.wanted.remove(&version);
+                    if self.called.remove(&version) {
+                        // The home has us on record for what we know by another name, or not any more: it is to ask others.
+                        self.gone.insert(version, false);
+                    }
+                }
+                None => {
+                    self.wanted.remove(&version);
+                    self.wanted_below.insert(version);
+                }
+            }
+        }
+        Ok(due)
+    }
 
     /// Whether nothing is left to push.
     pub(crate) fn pushes_done(&self) -> bool {
-        self.contents.pushing.is_empty() && self.contents.haves.is_empty()
+        self.pushing.is_empty() && self.haves.is_empty()
     }
 }
 

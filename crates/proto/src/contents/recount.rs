@@ -14,7 +14,7 @@
 use crate::api::Role;
 use crate::contents::Contents;
 use crate::histories::Histories;
-use crate::replica::{PAGE, Replica};
+use crate::replica::{Core, PAGE, Replica};
 use crate::state::tables::{KeyKind, kind_range, parse_image_key, table, unpack_view};
 use crate::upstream::UplinkState;
 use std::collections::BTreeSet;
@@ -26,20 +26,6 @@ const RECOUNT: &[u8] = &[table::META, b's'];
 const FORMER_MAX: usize = 64;
 
 impl<S: MetaStore> Replica<S> {
-    pub(crate) fn read_recount(&mut self) -> Result<(), StorageError> {
-        self.contents.recount =
-            self.core.state.store().get(RECOUNT)?.map(|_| kind_range(table::VIEW, KeyKind::Inode).0);
-        Ok(())
-    }
-
-    /// The home has less than it had told to be stable: what it lacks of ours is looked for when it is heard.
-    pub(crate) fn note_recount(&mut self) {
-        if self.core.config.role == Role::Client {
-            self.contents.recount = Some(kind_range(table::VIEW, KeyKind::Inode).0);
-            self.core.state.put_row(RECOUNT.to_vec(), Vec::new());
-        }
-    }
-
     /// When to go on looking.
     pub(crate) fn recount_timeout(&self) -> Option<Time> {
         (self.contents.recount.is_some() && self.may_recount()).then_some(self.core.now)
@@ -96,7 +82,22 @@ impl<S: MetaStore> Replica<S> {
         {
             return Ok(());
         }
-        self.look(file, version, content.clone());
+        self.contents.look(&mut self.core, file, version, content.clone());
         Ok(())
+    }
+}
+
+impl Contents {
+    pub(crate) fn read_recount<S: MetaStore>(&mut self, core: &Core<S>) -> Result<(), StorageError> {
+        self.recount = core.state.store().get(RECOUNT)?.map(|_| kind_range(table::VIEW, KeyKind::Inode).0);
+        Ok(())
+    }
+
+    /// The home has less than it had told to be stable: what it lacks of ours is looked for when it is heard.
+    pub(crate) fn note_recount<S: MetaStore>(&mut self, core: &mut Core<S>) {
+        if core.config.role == Role::Client {
+            self.recount = Some(kind_range(table::VIEW, KeyKind::Inode).0);
+            core.state.put_row(RECOUNT.to_vec(), Vec::new());
+        }
     }
 }

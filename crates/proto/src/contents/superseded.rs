@@ -26,40 +26,6 @@ impl Superseded {
 }
 
 impl<S: MetaStore> Replica<S> {
-    /// Versions whose file was removed or overwritten with the very batch that brought them never stood in the view, so
-    /// nobody sees them leave it.
-    pub(crate) fn supersede_unseen(&mut self, noted: Vec<(FileId, RecordId, Top)>) {
-        for (file, version, top) in noted {
-            let Ok(inode) = self.core.state.inode(file) else { continue };
-            let shown = inode.filter(|inode| !inode.is_removed());
-            if shown.as_ref().is_some_and(|inode| inode.version == version) {
-                continue;
-            }
-            let by = shown.filter(|inode| inode.content.root().is_some()).map(|inode| inode.version);
-            self.contents.superseded.push(Superseded { version, top, by });
-        }
-    }
-
-    /// A home that is opened: what left the view in the last batches before a crash may have been let go in those that were lost.
-    /// (What was declared lost, and what came before its record, is in no view either, and is waited for.)
-    pub(crate) fn supersede_unshown(&mut self) -> Result<(), StorageError> {
-        let mut waiting: Vec<(RecordId, Missing)> = Vec::new();
-        self.core.state.each(&[table::MISSING], &[table::MISSING + 1], |key, value| {
-            let (record, missing) = (parse_record_key(key)?, unpack::<Missing>(value)?);
-            if !Contents::is_shown(&self.core, missing.file, missing.version)? {
-                waiting.push((record, missing));
-            }
-            Ok(())
-        })?;
-        for (record, missing) in waiting {
-            if Histories::has_record(&mut self.core, record)? && Contents::lost(&mut self.core, record)?.is_none() {
-                let noted = missing.content.top().map(|top| (missing.file, missing.version, top));
-                self.supersede_unseen(noted.into_iter().collect());
-            }
-        }
-        Ok(())
-    }
-
     /// The home drops its claim on contents that no view of the future can show.
     pub(crate) fn release_superseded(&mut self) -> Result<(), StorageError> {
         while let Some(superseded) = self.contents.superseded.pop() {
@@ -70,7 +36,43 @@ impl<S: MetaStore> Replica<S> {
                 }
                 self.settle_missing(record, &missing);
                 self.tell_who_waits(record, &missing);
-                self.let_go_older(record)?;
+                self.contents.let_go_older(&mut self.core, record)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Contents {
+    /// Versions whose file was removed or overwritten with the very batch that brought them never stood in the view, so
+    /// nobody sees them leave it.
+    pub(crate) fn supersede_unseen<S: MetaStore>(&mut self, core: &Core<S>, noted: Vec<(FileId, RecordId, Top)>) {
+        for (file, version, top) in noted {
+            let Ok(inode) = core.state.inode(file) else { continue };
+            let shown = inode.filter(|inode| !inode.is_removed());
+            if shown.as_ref().is_some_and(|inode| inode.version == version) {
+                continue;
+            }
+            let by = shown.filter(|inode| inode.content.root().is_some()).map(|inode| inode.version);
+            self.superseded.push(Superseded { version, top, by });
+        }
+    }
+
+    /// A home that is opened: what left the view in the last batches before a crash may have been let go in those that were lost.
+    /// (What was declared lost, and what came before its record, is in no view either, and is waited for.)
+    pub(crate) fn supersede_unshown<S: MetaStore>(&mut self, core: &mut Core<S>) -> Result<(), StorageError> {
+        let mut waiting: Vec<(RecordId, Missing)> = Vec::new();
+        core.state.each(&[table::MISSING], &[table::MISSING + 1], |key, value| {
+            let (record, missing) = (parse_record_key(key)?, unpack::<Missing>(value)?);
+            if !Contents::is_shown(core, missing.file, missing.version)? {
+                waiting.push((record, missing));
+            }
+            Ok(())
+        })?;
+        for (record, missing) in waiting {
+            if Histories::has_record(core, record)? && Contents::lost(core, record)?.is_none() {
+                let noted = missing.content.top().map(|top| (missing.file, missing.version, top));
+                self.supersede_unseen(core, noted.into_iter().collect());
             }
         }
         Ok(())

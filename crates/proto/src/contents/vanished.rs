@@ -57,19 +57,19 @@ impl<S: MetaStore> Replica<S> {
         match self.core.config.role {
             Role::Client => {
                 let was_owed = Contents::owed(&mut self.core, version)?.is_some();
-                if let Some((file, content)) = self.take_duty(version)? {
+                if let Some((file, content)) = self.contents.take_duty(&mut self.core, version)? {
                     tracing::error!(%version, was_owed, "the bytes of a version are gone here");
                     // What it lent a server has.
                     if was_owed {
-                        self.put_vanished(version, file, content)?;
+                        self.contents.put_vanished(&mut self.core, version, file, content)?;
                     }
                     self.contents.gone.insert(version, was_owed);
                     self.core.state.stage_own_marks();
                 }
             }
             Role::Station => {
-                let Some((file, content)) = self.take_duty(version)? else { return Ok(()) };
-                self.put_unheld(version, file, content)?;
+                let Some((file, content)) = self.contents.take_duty(&mut self.core, version)? else { return Ok(()) };
+                self.contents.put_unheld(&mut self.core, version, file, content)?;
                 self.contents.gone.insert(version, false);
                 // Its writer keeps its copy until the home has one.
                 self.children.tell(version.origin(), Down::Want { versions: vec![version] });
@@ -80,68 +80,11 @@ impl<S: MetaStore> Replica<S> {
                 let is_known = Contents::missing(&mut self.core, version)?.is_some()
                     || Contents::is_vanished(&mut self.core, version)?;
                 if is_shown && !is_known {
-                    self.put_unheld(version, file, content.clone())?;
-                    self.note_holders_moved();
+                    self.contents.put_unheld(&mut self.core, version, file, content.clone())?;
+                    self.contents.note_holders_moved(&self.core);
                 }
             }
         }
-        Ok(())
-    }
-
-    /// Takes out the row by which this replica answers for contents. Answers what it was about.
-    fn take_duty(&mut self, version: RecordId) -> Result<Option<(FileId, Content)>, StorageError> {
-        if let Some(Owed { file, content }) = Contents::owed(&mut self.core, version)? {
-            self.release(version)?;
-            return Ok(Some((file, content)));
-        }
-        let Some(Lent { file, content, .. }) = Contents::lent(&mut self.core, version)? else { return Ok(None) };
-        self.take_lent(version)?;
-        Ok(Some((file, content)))
-    }
-
-    pub(crate) fn put_vanished(
-        &mut self,
-        version: RecordId,
-        file: FileId,
-        content: Content,
-    ) -> Result<(), StorageError> {
-        let key = record_key(VANISHED, version);
-        if self.core.config.role == Role::Client && self.core.state.tx().get_raw(&key)?.is_none() {
-            self.core.state.stage_totals().vanished += 1;
-            self.core.state.stage_totals().vanished_bytes += size_of(&content);
-        }
-        self.core.state.put_row(key, pack(&Vanished { file, content, at: self.core.wall }));
-        self.contents.note_row(VANISHED, version);
-        Ok(())
-    }
-
-    /// The home has decided what became of a version, or it turned up.
-    pub(crate) fn take_vanished(&mut self, version: RecordId) -> Result<(), StorageError> {
-        let key = record_key(VANISHED, version);
-        if let Some(bytes) = self.core.state.tx().get_raw(&key)? {
-            let vanished: Vanished = unpack(&bytes)?;
-            self.core.state.delete_row(key);
-            if self.core.config.role == Role::Client {
-                self.core.state.stage_totals().vanished -= 1;
-                self.core.state.stage_totals().vanished_bytes -= size_of(&vanished.content);
-            }
-        }
-        self.contents.gone.remove(&version);
-        Ok(())
-    }
-
-    /// Contents that nobody has on record.
-    fn put_unheld(&mut self, version: RecordId, file: FileId, content: Content) -> Result<(), StorageError> {
-        let Some(root) = content.root() else { return Ok(()) };
-        if Contents::missing(&mut self.core, version)?.is_some() {
-            return Ok(());
-        }
-        self.core.state.stage_totals().missing += 1;
-        self.core.state.stage_totals().missing_bytes += size_of(&content);
-        self.core.state.stage_marks(version.origin());
-        self.core.state.put_row(root_key(&root, version), Vec::new());
-        self.core.state.put_row(record_key(table::MISSING, version), pack(&Missing::of(file, version, content)));
-        self.contents.note_row(table::MISSING, version);
         Ok(())
     }
 
@@ -203,29 +146,6 @@ impl<S: MetaStore> Replica<S> {
         self.children.peer_of(child).is_some() && (version.origin() != self.core.config.origin || is_station())
     }
 
-    /// In a new session all of it is told again: the home answers what it has decided.
-    pub(crate) fn retell_gone(&mut self) -> Result<(), StorageError> {
-        if self.core.config.role == Role::Station {
-            self.note_child_away();
-            return Ok(());
-        }
-        let mut gone = BTreeMap::new();
-        self.core.state.each(&[VANISHED], &[VANISHED + 1], |key, _| {
-            gone.insert(parse_record_key(key)?, true);
-            Ok(())
-        })?;
-        self.contents.gone.extend(gone);
-        Ok(())
-    }
-
-    /// A child went: if it stays away, what it alone has cannot be had through us.
-    pub(crate) fn note_child_away(&mut self) {
-        if self.core.config.role == Role::Station {
-            let at = self.core.now + AWAY_MAX;
-            self.contents.gone_at = Some(self.contents.gone_at.map_or(at, |known| known.min(at)));
-        }
-    }
-
     /// Tells the home, when it is time, which contents nobody below us has who is there. What we wrote again, and a client who is there
     /// may have by another name, is looked for first.
     pub(crate) fn look_for_gone(&mut self) -> Result<(), StorageError> {
@@ -254,7 +174,7 @@ impl<S: MetaStore> Replica<S> {
             }
         }
         for (version, missing) in doubtful {
-            self.look(missing.file, version, missing.content);
+            self.contents.look(&mut self.core, missing.file, version, missing.content);
         }
         Ok(())
     }
@@ -268,7 +188,7 @@ impl<S: MetaStore> Replica<S> {
                     Role::Station => self.contents.have(version),
                     // It is told and pushed like all that nobody has called safe, whatever is said of what came later.
                     Role::Client | Role::Home => {
-                        self.keep_sought(HeldVersion { version, file, content: content.clone() });
+                        self.contents.keep_sought(HeldVersion { version, file, content: content.clone() });
                         self.offer_former(version, file, content);
                     }
                 }
@@ -276,7 +196,7 @@ impl<S: MetaStore> Replica<S> {
             }
             if let Some(Lent { file, content, to }) = Contents::lent(&mut self.core, version)? {
                 let held = HeldVersion { version, file, content };
-                self.keep_sought(held.clone());
+                self.contents.keep_sought(held.clone());
                 let to = to.map(|stamp| stamp.origin);
                 self.offer_lent(LentVersion { held, to });
                 continue;
@@ -291,10 +211,10 @@ impl<S: MetaStore> Replica<S> {
             }
             let held = HeldVersion { version, file, content: content.clone() };
             if self.core.config.role == Role::Station {
-                self.keep_sought(held.clone());
+                self.contents.keep_sought(held.clone());
             }
             below.push(held);
-            self.look(file, version, content);
+            self.contents.look(&mut self.core, file, version, content);
         }
         if self.core.config.role == Role::Station && !below.is_empty() {
             let mut by_child: BTreeMap<OriginId, Vec<HeldVersion>> = BTreeMap::new();
@@ -310,40 +230,11 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
-    /// Has the driver look for contents.
-    pub(crate) fn look(&mut self, file: FileId, version: RecordId, content: Content) {
-        if self.core.config.role == Role::Client {
-            *self.contents.looks.entry(version).or_default() += 1;
-        }
-        self.core.state.stage_output(Output::Seek { file, version, content });
-    }
-
     /// Records of ours are written again by other names: what the driver looks for by these is nobody's business any more.
     pub(crate) fn call_looks_off(&mut self) {
         let looks = self.contents.looks.iter().map(|(version, count)| (*version, *count));
         let stale: Vec<_> = looks.filter(|(version, _)| self.was_written_again(*version)).collect();
         self.contents.stale_looks.extend(stale);
-    }
-
-    /// The driver has looked. Whether nobody wants to know any more what it found.
-    fn is_stale_look(&mut self, version: RecordId) -> bool {
-        for (looks, is_stale) in [(&mut self.contents.looks, false), (&mut self.contents.stale_looks, true)] {
-            let Some(count) = looks.get_mut(&version) else { continue };
-            *count -= 1;
-            if *count == 0 {
-                looks.remove(&version);
-            }
-            if is_stale {
-                return true;
-            }
-        }
-        false
-    }
-
-    pub(crate) fn keep_sought(&mut self, held: HeldVersion) {
-        if self.contents.sought.len() < SOUGHT_MAX {
-            self.contents.sought.insert(held.version, held);
-        }
     }
 
     /// Clients of ours with a session who wrote under an origin, be it one that they had before.
@@ -371,7 +262,7 @@ impl<S: MetaStore> Replica<S> {
         if self.core.config.role == Role::Client {
             self.requests.note_levels_moved();
         }
-        if self.is_stale_look(version) {
+        if self.contents.is_stale_look(version) {
             return Ok(());
         }
         match (self.core.config.role, is_here) {
@@ -380,7 +271,7 @@ impl<S: MetaStore> Replica<S> {
                 if let Some(missing) = Contents::missing(&mut self.core, version)? {
                     self.settle_missing(version, &missing);
                 }
-                self.owe(version, file, content)?;
+                self.contents.owe(&mut self.core, version, file, content)?;
             }
             (Role::Client, true) if Contents::owed(&mut self.core, version)?.is_some() => {}
             // Written again, and not sent yet: it goes up like all that is new.
@@ -389,8 +280,8 @@ impl<S: MetaStore> Replica<S> {
                     && version.sequence()
                         > self.uplink.sent_through().max(self.parent_has(self.core.config.origin)) =>
             {
-                self.take_vanished(version)?;
-                self.owe(version, file, content)?;
+                self.contents.take_vanished(&mut self.core, version)?;
+                self.contents.owe(&mut self.core, version, file, content)?;
                 self.core.state.stage_own_marks();
             }
             // Only writers are asked.
@@ -405,6 +296,132 @@ impl<S: MetaStore> Replica<S> {
             (Role::Station, false) => {}
         }
         Ok(())
+    }
+}
+
+impl Contents {
+    /// Takes out the row by which this replica answers for contents. Answers what it was about.
+    fn take_duty<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        version: RecordId,
+    ) -> Result<Option<(FileId, Content)>, StorageError> {
+        if let Some(Owed { file, content }) = Contents::owed(core, version)? {
+            self.release(core, version)?;
+            return Ok(Some((file, content)));
+        }
+        let Some(Lent { file, content, .. }) = Contents::lent(core, version)? else { return Ok(None) };
+        self.take_lent(core, version)?;
+        Ok(Some((file, content)))
+    }
+
+    pub(crate) fn put_vanished<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        version: RecordId,
+        file: FileId,
+        content: Content,
+    ) -> Result<(), StorageError> {
+        let key = record_key(VANISHED, version);
+        if core.config.role == Role::Client && core.state.tx().get_raw(&key)?.is_none() {
+            core.state.stage_totals().vanished += 1;
+            core.state.stage_totals().vanished_bytes += size_of(&content);
+        }
+        core.state.put_row(key, pack(&Vanished { file, content, at: core.wall }));
+        self.note_row(VANISHED, version);
+        Ok(())
+    }
+
+    /// The home has decided what became of a version, or it turned up.
+    pub(crate) fn take_vanished<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        version: RecordId,
+    ) -> Result<(), StorageError> {
+        let key = record_key(VANISHED, version);
+        if let Some(bytes) = core.state.tx().get_raw(&key)? {
+            let vanished: Vanished = unpack(&bytes)?;
+            core.state.delete_row(key);
+            if core.config.role == Role::Client {
+                core.state.stage_totals().vanished -= 1;
+                core.state.stage_totals().vanished_bytes -= size_of(&vanished.content);
+            }
+        }
+        self.gone.remove(&version);
+        Ok(())
+    }
+
+    /// Contents that nobody has on record.
+    fn put_unheld<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        version: RecordId,
+        file: FileId,
+        content: Content,
+    ) -> Result<(), StorageError> {
+        let Some(root) = content.root() else { return Ok(()) };
+        if Contents::missing(core, version)?.is_some() {
+            return Ok(());
+        }
+        core.state.stage_totals().missing += 1;
+        core.state.stage_totals().missing_bytes += size_of(&content);
+        core.state.stage_marks(version.origin());
+        core.state.put_row(root_key(&root, version), Vec::new());
+        core.state.put_row(record_key(table::MISSING, version), pack(&Missing::of(file, version, content)));
+        self.note_row(table::MISSING, version);
+        Ok(())
+    }
+
+    /// In a new session all of it is told again: the home answers what it has decided.
+    pub(crate) fn retell_gone<S: MetaStore>(&mut self, core: &Core<S>) -> Result<(), StorageError> {
+        if core.config.role == Role::Station {
+            self.note_child_away(core);
+            return Ok(());
+        }
+        let mut gone = BTreeMap::new();
+        core.state.each(&[VANISHED], &[VANISHED + 1], |key, _| {
+            gone.insert(parse_record_key(key)?, true);
+            Ok(())
+        })?;
+        self.gone.extend(gone);
+        Ok(())
+    }
+
+    /// A child went: if it stays away, what it alone has cannot be had through us.
+    pub(crate) fn note_child_away<S: MetaStore>(&mut self, core: &Core<S>) {
+        if core.config.role == Role::Station {
+            let at = core.now + AWAY_MAX;
+            self.gone_at = Some(self.gone_at.map_or(at, |known| known.min(at)));
+        }
+    }
+
+    /// Has the driver look for contents.
+    pub(crate) fn look<S: MetaStore>(&mut self, core: &mut Core<S>, file: FileId, version: RecordId, content: Content) {
+        if core.config.role == Role::Client {
+            *self.looks.entry(version).or_default() += 1;
+        }
+        core.state.stage_output(Output::Seek { file, version, content });
+    }
+
+    /// The driver has looked. Whether nobody wants to know any more what it found.
+    fn is_stale_look(&mut self, version: RecordId) -> bool {
+        for (looks, is_stale) in [(&mut self.looks, false), (&mut self.stale_looks, true)] {
+            let Some(count) = looks.get_mut(&version) else { continue };
+            *count -= 1;
+            if *count == 0 {
+                looks.remove(&version);
+            }
+            if is_stale {
+                return true;
+            }
+        }
+        false
+    }
+
+    pub(crate) fn keep_sought(&mut self, held: HeldVersion) {
+        if self.sought.len() < SOUGHT_MAX {
+            self.sought.insert(held.version, held);
+        }
     }
 }
 
@@ -438,7 +455,7 @@ impl<S: MetaStore> Replica<S> {
         for version in versions {
             self.note_gone(child, version, (is_station, writer))?;
         }
-        self.note_holders_moved();
+        self.contents.note_holders_moved(&self.core);
         Ok(())
     }
 
@@ -490,7 +507,7 @@ impl<S: MetaStore> Replica<S> {
         // Another said that this one has it.
         missing.claimed = missing.claimed.filter(|claimed| *claimed != child);
         if writer {
-            self.put_vanished(version, missing.file, missing.content.clone())?;
+            self.contents.put_vanished(&mut self.core, version, missing.file, missing.content.clone())?;
         }
         if writer || !is_station {
             self.core.state.delete_row(record_key(AWAITED, version));
@@ -500,7 +517,7 @@ impl<S: MetaStore> Replica<S> {
             self.contents.gone.insert(version, writer);
         } else if !missing.everybody().any(|child| self.children.peer_of(child).is_some()) {
             // The others may be away for good, or be numbers that this one had before.
-            self.note_child_away();
+            self.contents.note_child_away(&self.core);
         }
         self.core.state.put_row(record_key(table::MISSING, version), pack(&missing));
         Ok(())

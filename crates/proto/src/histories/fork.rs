@@ -312,7 +312,7 @@ impl<S: MetaStore> Replica<S> {
     /// The bytes of what was written again are gone, as they were under its former name.
     fn note_gone_again(&mut self, record: &Record) -> Result<(), StorageError> {
         let Some((file, content)) = crate::contents::content_of(record) else { return Ok(()) };
-        self.put_vanished(record.id, file, content.clone())?;
+        self.contents.put_vanished(&mut self.core, record.id, file, content.clone())?;
         self.contents.note_gone(record.id, ByWriter::Yes);
         Ok(())
     }
@@ -320,15 +320,15 @@ impl<S: MetaStore> Replica<S> {
     /// Nobody asks for contents by a former name any more. Answers where they come from.
     pub(crate) fn let_go(&mut self, former: RecordId) -> Result<Option<Source>, StorageError> {
         if self.core.state.tx().get_raw(&record_key(table::OWED, former))?.is_some() {
-            self.release(former)?;
+            self.contents.release(&mut self.core, former)?;
             return Ok(Some(Source::Own));
         }
         if self.core.config.role == Role::Client {
-            self.take_vanished(former)?;
+            self.contents.take_vanished(&mut self.core, former)?;
         }
         if Contents::lent(&mut self.core, former)?.is_some() {
             // Whoever has it has it under a name that nobody will confirm.
-            self.take_lent(former)?;
+            self.contents.take_lent(&mut self.core, former)?;
             return Ok(Some(Source::Own));
         }
         let Some(missing) = Contents::missing(&mut self.core, former)? else { return Ok(None) };
@@ -444,7 +444,7 @@ impl<S: MetaStore> Replica<S> {
             self.core.state.stage_output(Output::Rescued { of, records });
         }
         // Who was to bring the contents may have them no more, and knows nothing of their new names.
-        self.note_child_away();
+        self.contents.note_child_away(&self.core);
         Ok(())
     }
 }

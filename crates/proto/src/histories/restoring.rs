@@ -219,8 +219,8 @@ impl<S: MetaStore> Replica<S> {
             crate::contents::content_of(record).filter(|(_, content)| content.root().is_some())
         {
             let (version, content) = (record.id, content.clone());
-            self.put_vanished(version, file, content.clone())?;
-            self.look(file, version, content);
+            self.contents.put_vanished(&mut self.core, version, file, content.clone())?;
+            self.contents.look(&mut self.core, file, version, content);
         }
         Ok(())
     }

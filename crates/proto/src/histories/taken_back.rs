@@ -19,7 +19,7 @@ impl<S: MetaStore> Replica<S> {
     /// asks the parent about goes with the rest that is told anew in each session.
     pub(crate) fn forget_stable(&mut self) -> Result<(), StorageError> {
         self.forget_told();
-        self.note_recount();
+        self.contents.note_recount(&mut self.core);
         for origin in self.core.state.marked()? {
             self.go_back(origin, 0)?;
         }
@@ -40,7 +40,7 @@ impl<S: MetaStore> Replica<S> {
         let Some(before) = self.core.lower_stable(origin, through)? else { return Ok(None) };
         if origin == self.core.config.origin {
             self.uplink.forget_asked_stable();
-            self.note_recount();
+            self.contents.note_recount(&mut self.core);
         }
         if self.core.config.role == Role::Station {
             // Clients that come are told that something was lost, and forget, too.

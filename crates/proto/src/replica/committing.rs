@@ -29,7 +29,7 @@ impl<S: MetaStore> Replica<S> {
             self.histories.note_found_kept(&found);
         }
         self.contents.supersede(staged.superseded);
-        self.supersede_unseen(staged.noted);
+        self.contents.supersede_unseen(&self.core, staged.noted);
         for (ask, verdict, listed) in staged.answered {
             self.requests.answered(ask, verdict, listed);
         }
@@ -59,7 +59,9 @@ impl<S: MetaStore> Replica<S> {
                 (Key::Conflict(conflict), None, Some(new)) => {
                     self.core.state.note_conflict();
                     match new {
-                        Image::Conflict(report) if report.is_loss() => self.announce_loss(*conflict, report),
+                        Image::Conflict(report) if report.is_loss() => {
+                            self.contents.announce_loss(&mut self.core, *conflict, report)
+                        }
                         _ => self.core.outputs.push_back(Output::Conflict { conflict: *conflict }),
                     }
                 }

@@ -63,14 +63,14 @@ impl<S: MetaStore> Replica<S> {
         let totals = self.read_totals()?;
         self.core.state.set_totals(totals);
         self.read_children()?;
-        self.read_named()?;
+        self.contents.read_named(&self.core)?;
         self.begin_as_server()
     }
 
     fn read_former_times(&mut self) -> Result<(), OpenError> {
         self.histories.read_succession(&self.core)?;
         self.read_moved_at()?;
-        self.read_recount()?;
+        self.contents.read_recount(&self.core)?;
         self.read_forgotten()?;
         Ok(())
     }
@@ -83,8 +83,8 @@ impl<S: MetaStore> Replica<S> {
             self.take_key()?;
             if self.core.state.totals().missing > 0 {
                 // Perhaps nobody will come: who has it on record may have been turned away.
-                self.note_holders_moved();
-                self.supersede_unshown()?;
+                self.contents.note_holders_moved(&self.core);
+                self.contents.supersede_unshown(&mut self.core)?;
             }
         }
         if self.core.config.role != Role::Client {

@@ -11,7 +11,9 @@ use crate::members::usage::Usage;
 use crate::replica::Replica;
 use crate::upstream::Uplink;
 use wayfs_policy::Input;
-use wayfs_types::{FileId, Inode, MetaStore, NodeId, OriginId, Place, Quota, Record, RecordId, Seal, StorageError};
+use wayfs_types::{
+    FileId, Inode, MetaStore, NodeId, OriginId, Place, Quota, Record, RecordId, Seal, StorageError, Top,
+};
 use wayfs_wire::{Room, ServerRoom};
 
 impl<S: MetaStore> Replica<S> {
@@ -215,5 +217,21 @@ impl<S: MetaStore> Replica<S> {
     /// Whose place this home took; `None`: it made the volume, or is no home.
     pub fn succession(&self) -> Option<Succession> {
         self.histories.succession()
+    }
+
+    /// Tops that the driver announced lately by [`crate::Input::ContentsHere`] before any record named them:
+    /// garbage collection keeps them, too. At most 16,384, for [`crate::Config::announced_grace`].
+    pub fn tops_announced(&self) -> Vec<Top> {
+        self.contents.tops_announced()
+    }
+
+    /// Bytes of one version that have gone on to the home, as far as the server that has it told.
+    pub fn sent_home(&self, version: RecordId) -> u64 {
+        self.contents.sent_home(version)
+    }
+
+    /// Bytes of what is lent that have gone on to the home, as far as the server that has it told.
+    pub fn bytes_sent_home(&self) -> u64 {
+        self.contents.bytes_sent_home()
     }
 }

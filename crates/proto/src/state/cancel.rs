@@ -85,7 +85,7 @@ impl<S: MetaStore> Replica<S> {
                 self.core.state.log.bind(id.sequence(), *with);
             }
             if content_of(&old.record).map(|(_, content)| content) != content_of(&record).map(|(_, content)| content) {
-                self.release(id)?;
+                self.contents.release(&mut self.core, id)?;
             }
             self.core.state.staged.weighed.push((position, Weight::of(&record.op)));
             self.core.state.overlay.put_raw(log_key(position), pack(&LogEntry { record, ..old }));

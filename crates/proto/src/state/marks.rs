@@ -74,13 +74,13 @@ impl<S: MetaStore> Replica<S> {
     /// The marks of an origin as this replica vouches for them to a child.
     pub(crate) fn mark_for_child(&mut self, origin: OriginId) -> Result<Mark, StorageError> {
         let (applied, chain) = wayfs_tree::applied_chain(&self.core.state.tx(), origin)?;
-        let awaited = self.first_awaited(origin)?.map_or(applied, |first| first - 1);
+        let awaited = self.contents.first_awaited(&mut self.core, origin)?.map_or(applied, |first| first - 1);
         let callbacks = self.children.first_blocked(origin).map_or(applied, |first| first - 1);
         let accounted = self.children.accounts_for(origin);
         let safe = applied.min(awaited).min(callbacks).min(accounted);
         let (visible, stable) = match self.core.config.role {
             Role::Home => {
-                let missing = self.first_missing(origin)?.map_or(applied, |first| first - 1);
+                let missing = self.contents.first_missing(&mut self.core, origin)?.map_or(applied, |first| first - 1);
                 (applied, applied.min(missing))
             }
             Role::Station | Role::Client => {
@@ -125,9 +125,11 @@ impl<S: MetaStore> Replica<S> {
             (Role::Station, Level::Visible) => {
                 self.core.state.confirmed_applied_committed(self.core.config.origin).unwrap_or_default()
             }
-            (Role::Client, Level::Safe) => self.up_to_rows(&[table::OWED], marks.safe),
+            (Role::Client, Level::Safe) => self.contents.up_to_rows(&self.core, &[table::OWED], marks.safe),
             (Role::Client, Level::Visible) => marks.visible,
-            (Role::Client, Level::Stable) => self.up_to_rows(&[table::OWED, table::LENT], marks.stable),
+            (Role::Client, Level::Stable) => {
+                self.contents.up_to_rows(&self.core, &[table::OWED, table::LENT], marks.stable)
+            }
             (Role::Station, Level::Stable) => marks.stable,
         }
     }
@@ -166,7 +168,7 @@ impl<S: MetaStore> Replica<S> {
                 Facts { safe, ..Facts::default() }.or(self.uplink.facts().lasting(record))
             }
         };
-        if let Some(at) = self.stable_alone(record) {
+        if let Some(at) = self.contents.stable_alone(record) {
             facts.stable = Fact::Holds(Some(at));
         }
         if is_in_record(content) && facts.visible.holds() {

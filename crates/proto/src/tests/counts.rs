@@ -215,7 +215,7 @@ fn a_client_does_not_answer_for_ever_by_a_name_that_nobody_knows_any_more() {
     world.pass(DECIDED);
     assert_nothing_left(&world, &[HOME, station, a]);
     assert_ne!(world.hosts[a].replica.config().origin, version.origin(), "it goes on under another number");
-    world.hosts[station].replica.keep_sought(HeldVersion { version, file, content: big("film") });
+    world.hosts[station].replica.contents.keep_sought(HeldVersion { version, file, content: big("film") });
     let line = world.line_of(a);
     world.close(line);
     rejoin(&mut world, &[(a, station)]);

@@ -73,7 +73,7 @@ impl<S: MetaStore> Replica<S> {
             }
             Down::Facts { ask, facts } => Ok(self.handle_facts(ask, facts)?),
             Down::Sent { version, bytes } => {
-                self.note_sent_home(version, bytes);
+                self.contents.note_sent_home(&self.core, version, bytes);
                 Ok(())
             }
             Down::Caught { ask, reached } => {
@@ -180,7 +180,7 @@ impl<S: MetaStore> Replica<S> {
         }
         self.histories.note_touched(&mut self.core)?;
         self.histories.find_older(&mut self.core, &cut)?;
-        self.look_at_named(&cut)?;
+        self.contents.look_at_named(&mut self.core, &cut)?;
         let parted = Histories::parted_in(&mut self.core, &cut)?;
         let told = origins_in(&cut);
         if parted.is_empty() {
@@ -256,7 +256,8 @@ impl<S: MetaStore> Replica<S> {
             self.advance_marks(known)?;
             self.core.state.stage_marks(mark.origin);
             if is_own && self.core.config.role == Role::Client {
-                self.release_own(known.safe, known.stable)?;
+                let to = self.uplink.stamp();
+                self.contents.release_own(&mut self.core, (known.safe, known.stable), to)?;
             }
         }
         self.trim_log()?;

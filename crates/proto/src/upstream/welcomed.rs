@@ -96,14 +96,14 @@ impl<S: MetaStore> Replica<S> {
     fn retell(&mut self) -> Result<(), StorageError> {
         match self.core.config.role {
             Role::Station => {
-                self.retell_haves()?;
-                self.retell_spares()?;
+                self.contents.retell_haves(&self.core)?;
+                self.contents.retell_spares(&self.core)?;
                 self.retell_wants()?;
             }
             Role::Client => self.cancel_unsent()?,
             Role::Home => {}
         }
-        self.retell_gone()
+        self.contents.retell_gone(&self.core)
     }
 
     /// The parent cannot tell what changed since we left: a client verifies its cache on use, a station
