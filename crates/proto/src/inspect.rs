@@ -108,7 +108,7 @@ impl<S: MetaStore> Replica<S> {
         if self.core.config.role != Role::Client {
             return Ok(true);
         }
-        if !self.is_trusted() {
+        if !self.core.is_trusted() {
             return Ok(false);
         }
         Ok(match key {
@@ -131,8 +131,8 @@ impl<S: MetaStore> Replica<S> {
         let safe = self.own_through(Level::Safe);
         Progress {
             role: self.core.config.role,
-            connected: self.is_trusted(),
-            parent_up: self.uplink.is_up(),
+            connected: self.core.is_trusted(),
+            parent_up: self.core.has_parent(),
             last_record: RecordId::new(self.core.config.origin, self.core.state.sequence()).ok(),
             durable_through: self.own_durable(),
             safe_through: safe,
@@ -339,7 +339,7 @@ impl<S: MetaStore> Replica<S> {
             Role::Home => calm,
             Role::Station | Role::Client => {
                 let own = self.own_through(Level::Visible) >= self.core.state.sequence();
-                calm && self.is_trusted()
+                calm && self.core.is_trusted()
                     && own
                     && self.core.state.log().tentative_len() == 0
                     && self.contents.pushes_done()

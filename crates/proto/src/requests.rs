@@ -386,7 +386,7 @@ impl<S: MetaStore> Replica<S> {
                 self.answer_request(id, Err(FsError::Interrupted));
                 continue;
             }
-            let error = if over && self.uplink.is_up() { FsError::TimedOut } else { FsError::Unreachable };
+            let error = if over && self.core.has_parent() { FsError::TimedOut } else { FsError::Unreachable };
             let error =
                 if self.core.config.role == Role::Home || waiting.on == On::Lock { FsError::TimedOut } else { error };
             self.answer_request(id, Err(error));

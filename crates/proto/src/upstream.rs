@@ -22,6 +22,7 @@ pub(crate) mod catching;
 pub(crate) mod claims;
 pub(crate) mod fact_asks;
 pub(crate) mod gathered;
+pub(crate) mod line;
 mod messages;
 pub(crate) mod needs;
 pub(crate) mod omitting;
@@ -39,12 +40,13 @@ use crate::upstream::backwards::Past;
 use crate::upstream::claims::Claims;
 use crate::upstream::fact_asks::{FactAsk, FactsTold};
 use crate::upstream::gathered::Gathering;
+use crate::upstream::line::Line;
 use crate::upstream::rights::OwnRights;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use wayfs_types::{CommitNumber, FileId, Key, MetaStore, OriginId, RecordId, StorageError, Time};
-use wayfs_wire::{AskId, KeyImage, Mark, Message, Question, Stamp, Up};
+use wayfs_wire::{AskId, KeyImage, Mark, Question, Up};
 
 /// Batches that nobody waits for are synced after so long.
 pub(crate) const SYNC_PERIOD: Duration = Duration::from_secs(1);
@@ -84,22 +86,13 @@ pub(crate) struct Uplink {
 /// The session with our parent.
 #[derive(Debug)]
 pub(crate) struct Upstream {
-    peer: PeerId,
-    state: UplinkState,
-    /// Our own change after which all that the parent vouched for came in this session.
-    since: CommitNumber,
     began: Time,
     heard: Time,
-    /// Our cache may be trusted until then.
-    lease_until: Time,
     pings: VecDeque<(u64, Time)>,
     ping_number: u64,
     next_ping: Time,
-    stamp: Option<Stamp>,
     /// What the parent has of each origin.
     applied: BTreeMap<OriginId, u64>,
-    /// Positions of the log up to here were sent or need not be.
-    position: LogPosition,
     /// Sent and not acknowledged: sequence, and bytes.
     in_flight: BTreeMap<OriginId, VecDeque<(u64, usize)>>,
     in_flight_len: usize,
@@ -127,7 +120,6 @@ pub(crate) struct Upstream {
     loss_ask: Option<AskId>,
     /// Questions about facts, our own and those of children.
     fact_asks: BTreeMap<AskId, FactAsk>,
-    next_ask: u64,
     /// Station: contents of records that are written again by another name and may have been sent in this session by their own.
     parted: BTreeMap<RecordId, Bytes>,
     /// What we may change without a question.
@@ -151,36 +143,6 @@ impl Uplink {
         Self { sent_through: sequence, ..Self::default() }
     }
 
-    /// Where the session stands; `None`: there is none.
-    pub(crate) fn state(&self) -> Option<UplinkState> {
-        self.session.as_ref().map(|session| session.state)
-    }
-
-    /// Whether there is a session.
-    pub(crate) fn is_up(&self) -> bool {
-        self.session.is_some()
-    }
-
-    /// Who is at the other end of it.
-    pub(crate) fn peer(&self) -> Option<PeerId> {
-        self.session.as_ref().map(|session| session.peer)
-    }
-
-    /// Which store the parent has; `None`: there is no session, or it has not said yet.
-    pub(crate) fn stamp(&self) -> Option<Stamp> {
-        self.session.as_ref().and_then(|session| session.stamp)
-    }
-
-    /// Our cache may be trusted until then.
-    pub(crate) fn lease_until(&self) -> Option<Time> {
-        self.session.as_ref().map(|session| session.lease_until)
-    }
-
-    /// Our own change after which all that the parent vouched for came in this session.
-    pub(crate) fn since(&self) -> Option<CommitNumber> {
-        self.session.as_ref().map(|session| session.since)
-    }
-
     /// The parent goes on where we left off with it.
     pub(crate) fn is_resumed(&self) -> bool {
         self.session.as_ref().is_some_and(|session| session.resumed)
@@ -189,16 +151,6 @@ impl Uplink {
     /// What the parent has of an origin, as far as it said; 0 without a session.
     pub(crate) fn applied_of(&self, origin: OriginId) -> u64 {
         self.session.as_ref().map_or(0, |session| session.applied_of(origin))
-    }
-
-    /// Positions of the log up to here were sent in this session, or need not be.
-    pub(crate) fn position(&self) -> Option<LogPosition> {
-        self.session.as_ref().map(|session| session.position)
-    }
-
-    /// A number for a question that is put in this session.
-    pub(crate) fn next_ask(&mut self) -> Option<AskId> {
-        self.session.as_mut().map(Upstream::next_ask)
     }
 
     /// What we were told of them may not be so any more.
@@ -260,13 +212,6 @@ impl Uplink {
 }
 
 impl Upstream {
-    /// A number for a question.
-    fn next_ask(&mut self) -> AskId {
-        let id = AskId(self.next_ask);
-        self.next_ask += 1;
-        id
-    }
-
     /// What the parent has of an origin, as far as it said.
     pub(crate) fn applied_of(&self, origin: OriginId) -> u64 {
         self.applied.get(&origin).copied().unwrap_or(0)
@@ -306,7 +251,7 @@ impl<S: MetaStore> Replica<S> {
             self.core.outputs.push_back(Output::Disconnect { peer, reason: "a home has no parent".to_owned() });
             return Ok(());
         }
-        if let Some(old) = self.uplink.session.as_ref().map(|up| up.peer) {
+        if let Some(old) = self.core.parent() {
             self.forget_peer(old);
             let reason = "another session with the parent began".to_owned();
             self.core.outputs.push_back(Output::Disconnect { peer: old, reason });
@@ -314,19 +259,15 @@ impl<S: MetaStore> Replica<S> {
         let own = self.core.config.origin;
         let safe = self.core.state.marks(own)?.safe;
         let lease = self.core.config.lease;
+        let since = self.core.state.change().next();
+        self.core.line = Some(Line::new(peer, since, self.core.now + lease));
         self.uplink.session = Some(Upstream {
-            peer,
-            state: UplinkState::Greeting,
-            since: self.core.state.change().next(),
             began: self.core.now,
             heard: self.core.now,
-            lease_until: self.core.now + lease,
             pings: VecDeque::new(),
             ping_number: 0,
             next_ping: self.core.now + lease / 4,
-            stamp: None,
             applied: BTreeMap::new(),
-            position: LogPosition::START,
             in_flight: BTreeMap::new(),
             in_flight_len: 0,
             in_flight_bytes: 0,
@@ -342,7 +283,6 @@ impl<S: MetaStore> Replica<S> {
             lacks_former: false,
             loss_ask: None,
             fact_asks: BTreeMap::new(),
-            next_ask: 1,
             parted: BTreeMap::new(),
             rights: OwnRights::default(),
             asked_stable: 0,
@@ -365,17 +305,9 @@ impl<S: MetaStore> Replica<S> {
         let life = self.core.config.life;
         let hello =
             Up::Hello { volume: self.core.config.volume, resume: self.core.state.resume(), origins, safe, life };
-        self.tell_parent(hello);
+        self.core.tell_parent(hello);
         self.requests.wake_parked();
         Ok(())
-    }
-
-    /// Sends to the parent, if there is a session.
-    pub(crate) fn tell_parent(&mut self, up: Up) {
-        if let Some(upstream) = &self.uplink.session {
-            let bytes = wayfs_wire::encode(&Message::Up(up));
-            self.core.outputs.push_back(Output::Send { peer: upstream.peer, bytes });
-        }
     }
 
     pub(crate) fn parent_lost(&mut self) {
@@ -385,6 +317,7 @@ impl<S: MetaStore> Replica<S> {
         self.uplink.claims.parent_lost();
         self.note_taken_along();
         self.uplink.session = None;
+        self.core.line = None;
         self.locks.end_session();
         self.forget_rooms();
         self.contents.end_session();
@@ -392,16 +325,6 @@ impl<S: MetaStore> Replica<S> {
         self.locks_parent_lost();
         self.locks.end_lock_rounds_of_home();
         self.left_locks_parent_lost();
-    }
-
-    /// Whether the cache may be trusted: a live session, and its lease.
-    pub fn is_trusted(&self) -> bool {
-        self.core.config.role == Role::Home
-            || self
-                .uplink
-                .session
-                .as_ref()
-                .is_some_and(|up| up.state == UplinkState::Live && self.core.now < up.lease_until)
     }
 
     /// When the home was heard last: from the home itself, or by the word of our parent, which is as old as its last
@@ -436,15 +359,13 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn is_beginning(&self, within: Duration) -> bool {
-        self.uplink
-            .session
-            .as_ref()
-            .is_some_and(|up| up.state != UplinkState::Live && self.core.now < up.began + within)
+        let is_young = |up: &Upstream| self.core.now < up.began + within;
+        self.core.standing() != Some(UplinkState::Live) && self.uplink.session.as_ref().is_some_and(is_young)
     }
 
     pub(crate) fn set_standing(&mut self, state: UplinkState) {
-        if let Some(upstream) = self.uplink.session.as_mut() {
-            upstream.state = state;
+        if let Some(line) = self.core.line.as_mut() {
+            line.state = state;
         }
         self.requests.wake_parked();
     }
@@ -460,7 +381,7 @@ impl<S: MetaStore> Replica<S> {
             self.begin_rights();
             let watches = Watches::in_force(&self.watches);
             for part in watches.chunks(IDS_PER_MESSAGE) {
-                self.tell_parent(Up::Watch { files: part.to_vec() });
+                self.core.tell_parent(Up::Watch { files: part.to_vec() });
             }
             let own = self.core.config.origin;
             let mut keys = Vec::new();
@@ -470,21 +391,14 @@ impl<S: MetaStore> Replica<S> {
             keys.sort_unstable();
             keys.dedup();
             for part in keys.chunks(IDS_PER_MESSAGE / 8) {
-                self.tell_parent(Up::Refresh { keys: part.to_vec() });
+                self.core.tell_parent(Up::Refresh { keys: part.to_vec() });
             }
         }
         self.locks_reclaim();
-        self.tell_parent(Up::Start);
+        self.core.tell_parent(Up::Start);
         self.set_standing(UplinkState::CatchingUp);
         self.begin_vouched();
         Ok(())
-    }
-
-    pub(crate) fn stage_to_parent(&mut self, up: Up) {
-        if let Some(upstream) = &self.uplink.session {
-            let bytes = wayfs_wire::encode(&Message::Up(up));
-            self.core.state.stage_output(Output::Send { peer: upstream.peer, bytes });
-        }
     }
 
     /// A client drops records that the home has ordered and the present parent's state holds, once their contents are
@@ -522,9 +436,8 @@ impl<S: MetaStore> Replica<S> {
 
     /// The parent sends or takes contents.
     pub(crate) fn note_moved(&mut self, peer: PeerId) {
-        let now = self.core.now;
-        if let Some(upstream) = self.uplink.session.as_mut().filter(|upstream| upstream.peer == peer) {
-            upstream.heard = now;
+        if let Some(upstream) = self.uplink.session.as_mut().filter(|_| self.core.parent() == Some(peer)) {
+            upstream.heard = self.core.now;
         }
     }
 
@@ -532,9 +445,11 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn check_upstream(&mut self) -> Result<(), StorageError> {
         let lease = self.core.config.lease;
         let now = self.core.now;
-        let Some(upstream) = self.uplink.session.as_mut() else { return Ok(()) };
+        let (Some(upstream), Some(line)) = (self.uplink.session.as_mut(), self.core.line.as_mut()) else {
+            return Ok(());
+        };
         if now >= upstream.heard + lease {
-            let peer = upstream.peer;
+            let peer = line.peer;
             self.disconnect(peer, "silent for a lease".to_owned());
             return Ok(());
         }
@@ -558,7 +473,7 @@ impl<S: MetaStore> Replica<S> {
             upstream.pings.pop_front();
         }
         let number = upstream.ping_number;
-        self.tell_parent(Up::Ping { number });
+        self.core.tell_parent(Up::Ping { number });
     }
 
     pub(crate) fn upstream_timeout(&self) -> Option<Time> {

@@ -26,7 +26,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn handle_catch(&mut self, child: OriginId, ask: AskId) -> bool {
         let waits = match self.core.config.role {
             Role::Home => Some(Catch::Told(self.core.state.change())),
-            Role::Station if self.is_trusted() => self.ask_catch().map(Catch::Home),
+            Role::Station if self.core.is_trusted() => self.ask_catch().map(Catch::Home),
             Role::Station | Role::Client => None,
         };
         let Some(row) = self.children.by_origin.get_mut(&child) else { return false };

@@ -174,7 +174,7 @@ impl<S: MetaStore> Replica<S> {
     fn forward_want(&mut self, origin: OriginId, through: u64) -> Result<(), StorageError> {
         self.handle_want(origin, through)?;
         if self.core.config.role == Role::Station {
-            self.tell_parent(Up::Want { origin, through });
+            self.core.tell_parent(Up::Want { origin, through });
         }
         Ok(())
     }

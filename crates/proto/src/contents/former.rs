@@ -32,7 +32,7 @@ impl<S: MetaStore> Replica<S> {
     /// Offers all of it to a parent, once in a session.
     pub(crate) fn tell_former(&mut self) -> Result<(), StorageError> {
         let Some(said) = self.contents.said.as_mut().filter(|said| !said.former) else { return Ok(()) };
-        if self.uplink.stamp().is_none() {
+        if self.core.parent_stamp().is_none() {
             return Ok(());
         }
         said.former = true;
@@ -50,7 +50,7 @@ impl<S: MetaStore> Replica<S> {
                     let held = HeldVersion { version: parse_record_key(key)?, file, content };
                     versions.push(LentVersion { held, to });
                 }
-                self.tell_parent(Up::Lent { versions });
+                self.core.tell_parent(Up::Lent { versions });
             }
         }
         Ok(())
@@ -60,13 +60,13 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn offer_former(&mut self, version: RecordId, file: FileId, content: Content) {
         if version.origin() != self.core.config.origin && self.core.config.role == Role::Client {
             let held = HeldVersion { version, file, content };
-            self.tell_parent(Up::Lent { versions: vec![LentVersion { held, to: None }] });
+            self.core.tell_parent(Up::Lent { versions: vec![LentVersion { held, to: None }] });
         }
     }
 
     /// Asks the parent what became of it: when something of it was pushed, and with every ping.
     pub(crate) fn ask_about_former(&mut self) -> Result<(), StorageError> {
-        let (Some(said), Some(state)) = (&self.contents.said, self.uplink.state()) else { return Ok(()) };
+        let (Some(said), Some(state)) = (&self.contents.said, self.core.standing()) else { return Ok(()) };
         let is_asked = said.former_ask.is_some_and(|ask| self.uplink.is_fact_asked(ask));
         let is_greeted = !matches!(state, UplinkState::Greeting | UplinkState::Forked);
         let is_any = self.core.state.totals().owed > 0 || self.core.state.totals().lent > 0;
@@ -108,7 +108,7 @@ impl<S: MetaStore> Replica<S> {
             let Some(said) = self.contents.said.as_mut() else { break };
             if said.former_wanted.get(&origin).is_none_or(|asked| *asked < through) {
                 said.former_wanted.insert(origin, through);
-                self.tell_parent(Up::Want { origin, through });
+                self.core.tell_parent(Up::Want { origin, through });
             }
         }
         Ok(())
@@ -138,7 +138,7 @@ impl<S: MetaStore> Replica<S> {
     /// stable is the home's word: a station that cannot reach it, or was put back, says nothing of what it does not know.
     fn is_unknown_to_all(&self, version: RecordId, facts: Facts) -> bool {
         let nowhere = Facts { safe: Fact::Unknown, visible: Fact::No, stable: Fact::No };
-        facts == nowhere && self.is_trusted() && self.parent_has(version.origin()) < version.sequence()
+        facts == nowhere && self.core.is_trusted() && self.parent_has(version.origin()) < version.sequence()
     }
 }
 

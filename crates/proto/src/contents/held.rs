@@ -49,9 +49,9 @@ impl<S: MetaStore> Replica<S> {
         while versions.len() > HELD_MAX {
             let rest = versions.split_off(HELD_MAX);
             let through = versions.last().map_or(from, |held| held.version.sequence());
-            self.tell_parent(Up::Holds { through, versions: std::mem::replace(&mut versions, rest) });
+            self.core.tell_parent(Up::Holds { through, versions: std::mem::replace(&mut versions, rest) });
         }
-        self.tell_parent(Up::Holds { through, versions });
+        self.core.tell_parent(Up::Holds { through, versions });
         if let Some(said) = self.contents.said.as_mut() {
             said.accounted = through;
         }

@@ -145,7 +145,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn offer_lent(&mut self, lent: LentVersion) {
         let version = lent.held.version;
         if version.origin() != self.core.config.origin || version.sequence() <= self.parent_has(version.origin()) {
-            self.tell_parent(Up::Lent { versions: vec![lent] });
+            self.core.tell_parent(Up::Lent { versions: vec![lent] });
         }
     }
 
@@ -164,7 +164,7 @@ impl<S: MetaStore> Replica<S> {
         }
         said.lent = through;
         // A store that goes on where we left off has what we lent to it.
-        let present = self.uplink.stamp().filter(|_| self.uplink.is_resumed());
+        let present = self.core.parent_stamp().filter(|_| self.uplink.is_resumed());
         if self.core.state.totals().lent == 0 {
             return Ok(());
         }
@@ -192,7 +192,7 @@ impl<S: MetaStore> Replica<S> {
                 }
             }
             if !versions.is_empty() {
-                self.tell_parent(Up::Lent { versions });
+                self.core.tell_parent(Up::Lent { versions });
             }
         }
     }
@@ -453,7 +453,7 @@ impl<S: MetaStore> Replica<S> {
             versions.push(LentVersion { held, to: missing.claimed });
         }
         for part in versions.chunks(LENT_PER_MESSAGE) {
-            self.tell_parent(Up::Lent { versions: part.to_vec() });
+            self.core.tell_parent(Up::Lent { versions: part.to_vec() });
         }
         Ok(())
     }

@@ -30,7 +30,7 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         if record.sequence() <= self.core.state.marks(record.origin())?.safe {
-            let to = self.uplink.stamp();
+            let to = self.core.parent_stamp();
             self.contents.lend(&mut self.core, record, to)?;
             self.requests.note_levels_moved();
             self.offer_sought(record)?;

@@ -97,7 +97,7 @@ impl<S: MetaStore> Replica<S> {
             *through = stable.max(*through);
         }
         for (origin, through) in wants {
-            self.tell_parent(Up::Want { origin, through });
+            self.core.tell_parent(Up::Want { origin, through });
         }
         Ok(())
     }
@@ -176,7 +176,7 @@ impl<S: MetaStore> Replica<S> {
         }
         let versions: Vec<RecordId> = std::mem::take(&mut self.contents.haves).into_iter().collect();
         for part in versions.chunks(VERSIONS_PER_MESSAGE) {
-            self.tell_parent(Up::Have { versions: part.to_vec() });
+            self.core.tell_parent(Up::Have { versions: part.to_vec() });
         }
     }
 
@@ -219,7 +219,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Contents do not overtake their record, which may yet be cancelled.
     pub(crate) fn is_sent(&self, version: RecordId) -> bool {
-        let sent = self.uplink.position().unwrap_or_default();
+        let sent = self.core.sent_position().unwrap_or_default();
         self.core.state.log().position_of(version).is_none_or(|position| position <= sent)
     }
 

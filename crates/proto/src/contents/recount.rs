@@ -40,8 +40,8 @@ impl<S: MetaStore> Replica<S> {
 
     /// Whether what the parent calls stable is the word of the home of today, and whose our records are is settled.
     fn may_recount(&self) -> bool {
-        let is_forked = self.uplink.state().is_none_or(|state| state == UplinkState::Forked);
-        self.is_trusted() && !is_forked && self.is_home_reachable(self.core.now) == Some(true)
+        let is_forked = self.core.standing().is_none_or(|state| state == UplinkState::Forked);
+        self.core.is_trusted() && !is_forked && self.is_home_reachable(self.core.now) == Some(true)
     }
 
     /// Goes on looking: one page of the view.

@@ -90,7 +90,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Tells the parent of what is gone, as far as it has the records.
     pub(crate) fn tell_gone(&mut self) -> Result<(), StorageError> {
-        if self.core.config.role == Role::Home || self.contents.gone.is_empty() || !self.uplink.is_up() {
+        if self.core.config.role == Role::Home || self.contents.gone.is_empty() || !self.core.has_parent() {
             return Ok(());
         }
         let (mut by_writer, mut others) = (Vec::new(), Vec::new());
@@ -106,7 +106,7 @@ impl<S: MetaStore> Replica<S> {
         }
         for (versions, writer) in [(by_writer, true), (others, false)] {
             for part in versions.chunks(GONE_PER_MESSAGE) {
-                self.tell_parent(Up::Gone { versions: part.to_vec(), writer });
+                self.core.tell_parent(Up::Gone { versions: part.to_vec(), writer });
             }
         }
         Ok(())

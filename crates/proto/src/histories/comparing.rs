@@ -56,7 +56,7 @@ impl Told {
 impl<S: MetaStore> Replica<S> {
     /// Says upon what records were written whose predecessor was not sent in this session.
     pub(crate) fn state_histories(&mut self, records: &[(Chain, &Record)]) {
-        if !self.uplink.is_up() {
+        if !self.core.has_parent() {
             return;
         }
         let mut chains = Vec::new();
@@ -68,7 +68,7 @@ impl<S: MetaStore> Replica<S> {
             }
         }
         if !chains.is_empty() {
-            self.tell_parent(Up::Chains { chains });
+            self.core.tell_parent(Up::Chains { chains });
         }
     }
 
@@ -323,7 +323,7 @@ impl<S: MetaStore> Replica<S> {
             self.send_seals(&up, written);
             self.note_sent(records);
         }
-        self.tell_parent(up);
+        self.core.tell_parent(up);
     }
 }
 

@@ -103,8 +103,8 @@ impl<S: MetaStore> Replica<S> {
 
     /// Asks for a new origin, and again with every ping until it comes.
     pub(crate) fn ask_renewal(&mut self) {
-        if self.uplink.state() == Some(UplinkState::Forked) {
-            self.tell_parent(Up::Renew { of: self.core.config.origin, life: self.core.config.life });
+        if self.core.standing() == Some(UplinkState::Forked) {
+            self.core.tell_parent(Up::Renew { of: self.core.config.origin, life: self.core.config.life });
         }
     }
 
@@ -121,7 +121,7 @@ impl<S: MetaStore> Replica<S> {
             let is_used = origin == of
                 || Histories::is_former(&self.core, origin)?
                 || self.core.state.log().origins().any(|known| known == origin);
-            if is_used && let Some(peer) = self.uplink.peer() {
+            if is_used && let Some(peer) = self.core.parent() {
                 return Err(StepError::Peer(peer, format!("granted origin {origin}, which is not new")));
             }
             return self.take_new_origin(origin, admission);
@@ -186,7 +186,7 @@ impl<S: MetaStore> Replica<S> {
         self.core.state.want_sync();
         self.core.outputs.push_back(Output::Renewed { former, origin, records });
         self.core.outputs.push_back(Output::InvalidateAll);
-        if let Some(peer) = self.uplink.peer() {
+        if let Some(peer) = self.core.parent() {
             self.disconnect(peer, format!("goes on as origin {origin}, since the history of {former} forked"));
         }
         Ok(())
@@ -516,7 +516,7 @@ impl<S: MetaStore> Replica<S> {
                 self.histories.fork.asked.pop_first();
             }
             self.histories.fork.asked.insert((of, life), child);
-            self.tell_parent(Up::Renew { of, life });
+            self.core.tell_parent(Up::Renew { of, life });
             return Ok(());
         }
         let granted = match self.renew(peer, of, life) {

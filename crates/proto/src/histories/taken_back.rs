@@ -31,7 +31,7 @@ impl<S: MetaStore> Replica<S> {
         let Some(before) = self.go_back(origin, through)? else { return Ok(()) };
         self.forget_told();
         if self.core.config.role == Role::Station {
-            self.tell_parent(Up::Want { origin, through: before });
+            self.core.tell_parent(Up::Want { origin, through: before });
         }
         Ok(())
     }
@@ -55,7 +55,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn may_go_back(&mut self, is_own: bool) -> bool {
         match self.core.config.role {
             Role::Home => false,
-            Role::Station => self.uplink.is_up(),
+            Role::Station => self.core.has_parent(),
             Role::Client => is_own && self.uplink.note_told_stable() == Some(true),
         }
     }

@@ -119,7 +119,7 @@ impl<S: MetaStore> Replica<S> {
     /// gone: it answered nothing for a lease.
     fn uses_delegated(&mut self, request: &LockRequest) -> bool {
         let (file, family, now) = (request.file, request.family, self.core.now);
-        let is_heard = self.uplink.lease_until().is_some_and(|until| now < until);
+        let is_heard = self.core.lease_until().is_some_and(|until| now < until);
         if !is_heard || !self.is_delegated(file, family) {
             return false;
         }

@@ -253,7 +253,7 @@ impl<S: MetaStore> Replica<S> {
         let until = self.core.now + self.core.config.lease / 2;
         self.locks.left.asked.insert(ask, Question { client, wanted: wanted.clone(), until, is_given });
         if is_station {
-            return self.tell_parent(Up::GiveLock { ask, client, wanted });
+            return self.core.tell_parent(Up::GiveLock { ask, client, wanted });
         }
         let from = self.core.config.origin;
         self.begin_lock_round(Asking::Ourselves(ask), Wanted { from, client, locks: &wanted });
@@ -337,7 +337,7 @@ impl<S: MetaStore> Replica<S> {
         if self.core.config.role != Role::Station || !self.has_lock_parent() {
             return;
         }
-        let peer = self.uplink.peer();
+        let peer = self.core.parent();
         if std::mem::replace(&mut self.locks.left.session, peer) == peer {
             return;
         }

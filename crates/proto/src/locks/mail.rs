@@ -88,7 +88,7 @@ impl<S: MetaStore> Replica<S> {
         // hold: what they let go of until it may speak again would stay theirs at the home for ever.
         // So would what a client gave back meanwhile.
         let is_kept = self.core.config.role == Role::Station || matches!(message.up, Up::GivenBack { .. });
-        let has_session = is_kept && self.uplink.is_up();
+        let has_session = is_kept && self.core.has_parent();
         if has_session || self.has_lock_parent() || !message.held.is_empty() {
             self.locks.mail.waiting.push_back(message);
         }
@@ -103,19 +103,19 @@ impl<S: MetaStore> Replica<S> {
             && !self.has_unsent_before(first.position)
             && let Some(message) = self.locks.mail.waiting.pop_front()
         {
-            self.tell_parent(message.up);
+            self.core.tell_parent(message.up);
         }
     }
 
     /// Whether a record of our own up to this one is still to be sent in this session.
     fn has_unsent(&self, through: u64) -> bool {
-        let Some(sent) = self.uplink.position() else { return true };
+        let Some(sent) = self.core.sent_position() else { return true };
         self.core.state.log().from(sent.next()).next().is_some_and(|(_, item)| item.id.sequence() <= through)
     }
 
     /// Whether anything up to a place in the log is still to be sent in this session.
     fn has_unsent_before(&self, place: LogPosition) -> bool {
-        let Some(sent) = self.uplink.position() else { return true };
+        let Some(sent) = self.core.sent_position() else { return true };
         self.core.state.log().from(sent.next()).next().is_some_and(|(position, _)| position <= place)
     }
 }

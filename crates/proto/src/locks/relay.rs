@@ -96,7 +96,7 @@ fn for_home(holder: Holder, request: &LockRequest) -> LockRequest {
 impl<S: MetaStore> Replica<S> {
     pub(crate) fn relay_lock(&mut self, child: OriginId, ask: AskId, request: LockRequest) {
         let relayed = Relayed { child, wish: Wish::Take(ask), request };
-        if !self.is_trusted() {
+        if !self.core.is_trusted() {
             return self.children.tell(child, Down::LockAnswer { ask, verdict: LockVerdict::Unreachable });
         }
         let held = self.locks.table.held_in(relayed.holder(), request.file, request.family, request.range);
@@ -117,7 +117,7 @@ impl<S: MetaStore> Replica<S> {
         {
             return self.children.grant(child, ask, self.core.state.change());
         }
-        if !self.uplink.is_up() {
+        if !self.core.has_parent() {
             return self.wait_for_home(relayed, ask);
         }
         let id = self.ask_lock(LockAsk::Relay(relayed));
@@ -134,7 +134,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     pub(crate) fn relay_test(&mut self, child: OriginId, ask: AskId, request: LockRequest) {
-        if !self.is_trusted() {
+        if !self.core.is_trusted() {
             return self.children.tell(child, Down::LockAnswer { ask, verdict: LockVerdict::Unreachable });
         }
         let relayed = Relayed { child, wish: Wish::Test(ask), request };
@@ -337,12 +337,12 @@ impl<S: MetaStore> Replica<S> {
             for request in self.locks.table.held_in(holder, file, family, LockRange::WHOLE) {
                 let relayed = Relayed { child: holder.origin, wish: Wish::Keep, request };
                 let ask = self.ask_lock(LockAsk::Relay(relayed));
-                self.tell_parent(Up::KeepLock { ask, request: for_home(holder, &request) });
+                self.core.tell_parent(Up::KeepLock { ask, request: for_home(holder, &request) });
             }
         }
         for relayed in std::mem::take(&mut self.locks.relays.unasked).into_values().flatten() {
             let ask = self.ask_lock(LockAsk::Relay(relayed));
-            self.tell_parent(Up::KeepLock { ask, request: for_home(relayed.holder(), &relayed.request) });
+            self.core.tell_parent(Up::KeepLock { ask, request: for_home(relayed.holder(), &relayed.request) });
         }
     }
 }

@@ -68,20 +68,20 @@ impl<S: MetaStore> Replica<S> {
     /// Whether locks are the parent's to give.
     pub(crate) fn locks_go_up(&self) -> bool {
         let connected = |state| matches!(state, UplinkState::CatchingUp | UplinkState::Live);
-        self.core.config.role == Role::Client && self.uplink.state().is_some_and(connected)
+        self.core.config.role == Role::Client && self.core.standing().is_some_and(connected)
     }
 
     /// Whether anything may be said to a parent about locks: our own, or those of our children that the home has.
     pub(crate) fn has_lock_parent(&self) -> bool {
         match self.core.config.role {
             Role::Client => self.locks_go_up(),
-            Role::Station => self.uplink.state() == Some(UplinkState::Live),
+            Role::Station => self.core.standing() == Some(UplinkState::Live),
             Role::Home => false,
         }
     }
 
     pub(crate) fn ask_lock(&mut self, ask: LockAsk) -> AskId {
-        let Some(id) = self.uplink.next_ask() else { return AskId(0) };
+        let Some(id) = self.core.next_ask() else { return AskId(0) };
         if let Some(session) = self.locks.session.as_mut() {
             session.asks.insert(id, ask);
         }
@@ -346,7 +346,7 @@ impl<S: MetaStore> Replica<S> {
         let held = self.locks.table.held_by(self.core.config.origin);
         for request in let_go.into_iter().chain(held) {
             let ask = self.ask_lock(LockAsk::Reclaim(request));
-            self.tell_parent(Up::KeepLock { ask, request });
+            self.core.tell_parent(Up::KeepLock { ask, request });
         }
         self.reclaim_relayed();
         // Who waited for others of this machine alone waits for all of them from now on.

@@ -97,7 +97,7 @@ impl<S: MetaStore> Replica<S> {
         match of {
             Asking::Ourselves(ask) => self.handle_left_asked(ask, told, &left),
             Asking::Station(station, ask) => self.children.tell(station, Down::LockGiven { ask, told, left }),
-            Asking::Home(ask) => self.tell_parent(Up::LockGiven { ask, told, left }),
+            Asking::Home(ask) => self.core.tell_parent(Up::LockGiven { ask, told, left }),
         }
     }
 
@@ -143,7 +143,7 @@ impl<S: MetaStore> Replica<S> {
             (Role::Client, Down::GiveLock { ask, from, client, wanted }) => {
                 let is_meant = client == self.core.config.origin;
                 let left = if is_meant { self.give_taken_along(from, &wanted) } else { Vec::new() };
-                self.tell_parent(Up::LockGiven { ask, told: is_meant, left });
+                self.core.tell_parent(Up::LockGiven { ask, told: is_meant, left });
             }
             (Role::Station, Down::GiveLock { ask, from, client, wanted }) => {
                 self.begin_lock_round(Asking::Home(ask), Wanted { from, client, locks: &wanted });
@@ -186,7 +186,7 @@ impl<S: MetaStore> Replica<S> {
         }
         match self.core.config.role {
             Role::Home => self.tell_stations_who_brings(client, None),
-            Role::Station if self.has_lock_parent() => self.tell_parent(Up::BringsLocks { client }),
+            Role::Station if self.has_lock_parent() => self.core.tell_parent(Up::BringsLocks { client }),
             // It is told with others when the home can be reached.
             Role::Station | Role::Client => {}
         }
@@ -202,7 +202,7 @@ impl<S: MetaStore> Replica<S> {
     /// Station, in a new session with the home: which of our clients came with locks.
     pub(crate) fn retell_who_brings_locks(&mut self) {
         for client in self.children.that_bring_locks() {
-            self.tell_parent(Up::BringsLocks { client });
+            self.core.tell_parent(Up::BringsLocks { client });
         }
     }
 }

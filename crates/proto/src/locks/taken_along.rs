@@ -36,7 +36,7 @@ impl<S: MetaStore> Replica<S> {
         if !self.locks_go_up() {
             return;
         }
-        let Some(stamp) = self.uplink.stamp() else { return };
+        let Some(stamp) = self.core.parent_stamp() else { return };
         for held in self.locks.table.held_by(self.core.config.origin) {
             if held.family != LockFamily::Claim {
                 let row = (held.file, held.family, Locks::own_holder(&self.core, held.owner));

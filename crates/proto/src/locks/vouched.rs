@@ -71,7 +71,7 @@ impl Vouched {
 impl<S: MetaStore> Replica<S> {
     /// A session with our parent began.
     pub(crate) fn begin_vouched(&mut self) {
-        if let Some(until) = self.uplink.lease_until() {
+        if let Some(until) = self.core.lease_until() {
             self.locks.vouched.begin(until);
         }
         self.settle_vouched();
@@ -79,14 +79,14 @@ impl<S: MetaStore> Replica<S> {
 
     /// Our parent said of something that we had before whether it is ours still.
     pub(crate) fn settle_vouched(&mut self) {
-        if self.uplink.is_up() && !self.locks.asks().any(LockAsk::is_of_former_session) {
+        if self.core.has_parent() && !self.locks.asks().any(LockAsk::is_of_former_session) {
             self.locks.vouched.lent.append(&mut self.locks.vouched.doubtful);
         }
     }
 
     /// Our parent answered: what it keeps for us it keeps for a while more.
     pub(crate) fn note_vouched(&mut self) {
-        let (Some(state), Some(until)) = (self.uplink.state(), self.uplink.lease_until()) else { return };
+        let (Some(state), Some(until)) = (self.core.standing(), self.core.lease_until()) else { return };
         if matches!(state, UplinkState::CatchingUp | UplinkState::Live) {
             self.locks.vouched.until = self.locks.vouched.until.max(until);
         }

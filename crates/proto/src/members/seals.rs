@@ -108,7 +108,7 @@ impl<S: MetaStore> Replica<S> {
             seals.extend(seal.map(|seal| Sealed { record: record.id, seal }));
         }
         if !seals.is_empty() {
-            self.tell_parent(Up::Seals { seals });
+            self.core.tell_parent(Up::Seals { seals });
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::api::{Config, Output};
 use crate::state::State;
+use crate::upstream::line::Line;
 use std::collections::VecDeque;
 use wayfs_types::{Time, WallTime};
 
@@ -17,6 +18,8 @@ pub(crate) struct Core<S> {
     pub(crate) opened: Time,
     /// What waits for [`crate::Replica::poll_output`].
     pub(crate) outputs: VecDeque<Output>,
+    /// The session with the parent; `None`: there is none.
+    pub(crate) line: Option<Line>,
     /// Work is left over that did not fit into this input's share.
     pub(crate) more_work: bool,
 }

@@ -26,8 +26,16 @@ impl<S: MetaStore> Replica<S> {
     pub fn open(config: Config, store: S, now: Time) -> Result<Self, OpenError> {
         let state = State::of(store, &config)?;
         let sequence = state.sequence();
-        let core =
-            Core { config, state, now, wall: WallTime::EPOCH, opened: now, outputs: VecDeque::new(), more_work: false };
+        let core = Core {
+            config,
+            state,
+            now,
+            wall: WallTime::EPOCH,
+            opened: now,
+            outputs: VecDeque::new(),
+            line: None,
+            more_work: false,
+        };
         let mut replica = Self {
             core,
             failed: false,

@@ -234,4 +234,9 @@ impl<S: MetaStore> Replica<S> {
     pub fn bytes_sent_home(&self) -> u64 {
         self.contents.bytes_sent_home()
     }
+
+    /// Whether the cache may be trusted: a live session, and its lease.
+    pub fn is_trusted(&self) -> bool {
+        self.core.is_trusted()
+    }
 }

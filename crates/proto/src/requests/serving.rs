@@ -96,7 +96,7 @@ impl<S: MetaStore> Replica<S> {
             if let Some(on) = self.missing_need(waiting, &need)? {
                 return Ok(on);
             }
-            let trusted = self.core.config.role != Role::Client || (self.is_trusted() && !waiting.offline);
+            let trusted = self.core.config.role != Role::Client || (self.core.is_trusted() && !waiting.offline);
             if trusted && self.core.config.role == Role::Client && !self.watches.is_fresh(directory) {
                 waiting.questions += 1;
                 if waiting.questions <= QUESTIONS_MAX {
@@ -132,7 +132,7 @@ impl<S: MetaStore> Replica<S> {
         }
         // A listing is vouched for by its directory, crowded files are not.
         let is_from_cache = self.core.config.role == Role::Client && waiting.listed.is_none();
-        if is_from_cache && self.is_trusted() && !waiting.offline && (!is_whole || self.doubts_listed(&answer)?) {
+        if is_from_cache && self.core.is_trusted() && !waiting.offline && (!is_whole || self.doubts_listed(&answer)?) {
             waiting.questions += 1;
             if waiting.questions <= QUESTIONS_MAX {
                 let limit = u32::try_from(limit).expect("at most 4096");

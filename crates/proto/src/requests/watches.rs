@@ -194,7 +194,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn watch_own_directory(&mut self, directory: FileId) {
         let since = Some(self.core.state.change().next());
         self.watches.write_watch(&mut self.core, directory, Row { since, complete: true, fresh: true });
-        self.tell_parent(Up::Watch { files: vec![directory] });
+        self.core.tell_parent(Up::Watch { files: vec![directory] });
         self.note_own_directory(directory);
     }
 

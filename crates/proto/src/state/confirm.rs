@@ -188,7 +188,7 @@ impl<S: MetaStore> Replica<S> {
             Key::Inode(file) if watched(*file) || seen_from(&confirmed.image) => true,
             Key::Inode(file) => {
                 let is_maker = file.maker().origin() == self.core.config.origin;
-                is_maker && vouched(self.uplink.since())
+                is_maker && vouched(self.core.vouched_since())
             }
             Key::Conflict(_) | Key::Origin(_) => true,
         }

@@ -44,7 +44,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn advance_marks(&mut self, mark: Mark) -> Result<Marks, StorageError> {
         let mut marks = self.core.state.marks(mark.origin)?;
         let before = marks;
-        let by = self.uplink.stamp().map(|stamp| stamp.origin);
+        let by = self.core.parent_stamp().map(|stamp| stamp.origin);
         let levels = [(0, mark.safe), (1, mark.visible), (2, mark.stable)];
         for (level, through) in levels {
             let known = match level {

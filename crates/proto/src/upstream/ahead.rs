@@ -79,7 +79,7 @@ impl<S: MetaStore> Replica<S> {
         let is_first_life_durable = self.core.state.stored() > Ticket(0) || self.histories.was_opened_before();
         if self.core.config.role != Role::Client
             || !self.core.config.sends_ahead
-            || self.uplink.session.as_ref().is_none_or(|upstream| upstream.state != UplinkState::Live)
+            || self.core.standing() != Some(UplinkState::Live)
             || !is_first_life_durable
             || !self.is_somebody_waiting()
         {
@@ -103,8 +103,10 @@ impl<S: MetaStore> Replica<S> {
             sent = Some(position);
             records.push(record);
         }
-        if let (Some(position), Some(upstream)) = (sent, self.uplink.session.as_mut()) {
-            upstream.position = position;
+        if let (Some(position), Some(upstream), Some(line)) =
+            (sent, self.uplink.session.as_mut(), self.core.line.as_mut())
+        {
+            line.position = position;
             upstream.records_at = Some(self.core.now);
             self.send_with_history(Up::Records { records }, &written);
         }
@@ -113,12 +115,12 @@ impl<S: MetaStore> Replica<S> {
 
     /// Positions that may go ahead now: those behind everything that was sent, if nothing durable waits for its turn.
     fn next_ahead(&self) -> Vec<LogPosition> {
-        let Some(upstream) = &self.uplink.session else { return Vec::new() };
+        let (Some(upstream), Some(line)) = (&self.uplink.session, &self.core.line) else { return Vec::new() };
         let mut before = upstream.sent_of(self.core.config.origin);
         // The next life counts on the present one having been at most so far ahead of its disk.
         let last = self.own_durable().saturating_add(AHEAD_MAX);
         let mut next = Vec::new();
-        for (position, item) in self.core.state.log().from(upstream.position.next()) {
+        for (position, item) in self.core.state.log().from(line.position.next()) {
             let is_durable = item.ticket <= self.core.state.stored();
             // No number after a gap may be known to anyone before the gap is durable here.
             let is_next = item.after == before && item.id.sequence() == before + 1;

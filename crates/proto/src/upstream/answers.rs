@@ -36,18 +36,20 @@ impl<S: MetaStore> Replica<S> {
         through: CommitNumber,
         images: Vec<KeyImage>,
     ) -> Result<(), StepError> {
-        let Some(upstream) = self.uplink.session.as_mut() else { return Ok(()) };
-        if upstream.state != UplinkState::Live || !upstream.partial.is_empty() {
+        let (Some(upstream), Some(line)) = (self.uplink.session.as_mut(), self.core.line.as_mut()) else {
+            return Ok(());
+        };
+        if line.state != UplinkState::Live || !upstream.partial.is_empty() {
             return Err(StepError::Peer(peer, "answered out of turn".to_owned()));
         }
         let Some(asked) = upstream.asks.remove(&ask) else {
             return Err(StepError::Peer(peer, "answered what nobody asked".to_owned()));
         };
-        let stamp = upstream.stamp;
+        let stamp = line.stamp;
         Uplink::check_own_mark(&mut self.core, peer, &images)?;
         self.core.check_believable(peer, &images)?;
         self.core.state.set_resume(stamp.map(|stamp| Resume { stamp, cursor: through }));
-        self.stage_to_parent(Up::Received { serial });
+        self.core.stage_to_parent(Up::Received { serial });
         let unheard = self.unheard_in(&images, &asked.seen)?;
         if !unheard.is_empty() && asked.times < QUESTIONS_MAX {
             let seen = asked.seen.extended_by(&unheard);

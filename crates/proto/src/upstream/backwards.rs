@@ -125,7 +125,7 @@ impl<S: MetaStore> Replica<S> {
             return;
         }
         let since = *self.uplink.past.moved_since.get_or_insert(self.core.now);
-        let is_home_there = self.is_trusted() && self.is_home_reachable(self.core.now) == Some(true);
+        let is_home_there = self.core.is_trusted() && self.is_home_reachable(self.core.now) == Some(true);
         if is_home_there && self.core.now >= since + self.core.config.seen_kept {
             tracing::debug!("what was seen before a move and never came is forgotten");
             (self.uplink.past.moved_at, self.uplink.past.moved_since) = (CommitNumber::ZERO, None);

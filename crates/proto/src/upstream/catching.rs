@@ -35,7 +35,7 @@ impl<S: MetaStore> Replica<S> {
             let is_late = self.uplink.session.is_some() && self.core.now >= waiting.deadline;
             return Ok(Attempt::Done(Err(if is_late { FsError::TimedOut } else { FsError::Unreachable })));
         }
-        if !self.is_trusted() {
+        if !self.core.is_trusted() {
             return Ok(if self.is_catching_up() {
                 Attempt::Park(On::Session)
             } else {
@@ -53,9 +53,8 @@ impl<S: MetaStore> Replica<S> {
     }
 
     pub(crate) fn ask_catch(&mut self) -> Option<AskId> {
-        let upstream = self.uplink.session.as_mut()?;
-        let ask = upstream.next_ask();
-        self.tell_parent(Up::Catch { ask });
+        let ask = self.core.next_ask()?;
+        self.core.tell_parent(Up::Catch { ask });
         Some(ask)
     }
 
@@ -63,8 +62,9 @@ impl<S: MetaStore> Replica<S> {
     /// put back to an older copy, or another took its place, and it never will. So it is asked to catch up, with each ping
     /// until it has.
     pub(crate) fn ask_whether_lost(&mut self) {
-        let waits = |up: &crate::upstream::Upstream| up.state == UplinkState::Migrating && up.migration.is_none();
-        if self.core.config.role != Role::Client || !self.uplink.session.as_ref().is_some_and(waits) {
+        let waits = |up: &crate::upstream::Upstream| up.migration.is_none();
+        let is_migrating = self.core.standing() == Some(UplinkState::Migrating);
+        if self.core.config.role != Role::Client || !is_migrating || !self.uplink.session.as_ref().is_some_and(waits) {
             return;
         }
         let ask = self.ask_catch();
@@ -105,9 +105,11 @@ impl<S: MetaStore> Replica<S> {
     /// The parent was told all that the home has, or cannot reach it. If that lost something of ours of the origins that we had before, it
     /// is written again, though nothing of our own is lost.
     fn end_loss(&mut self, reached: bool) -> Result<(), StorageError> {
-        let Some(upstream) = self.uplink.session.as_mut() else { return Ok(()) };
+        let (Some(upstream), Some(line)) = (self.uplink.session.as_mut(), self.core.line.as_mut()) else {
+            return Ok(());
+        };
         upstream.loss_ask = None;
-        let (peer, stamp) = (upstream.peer, upstream.stamp);
+        let (peer, stamp) = (line.peer, line.stamp);
         if !reached {
             return Ok(());
         }
@@ -126,10 +128,10 @@ impl<S: MetaStore> Replica<S> {
     /// The parent was told all that the home has, or cannot reach it.
     fn end_migration(&mut self, reached: bool) {
         let own = self.core.config.origin;
-        let Some(upstream) = self.uplink.session.as_mut() else { return };
+        let (Some(upstream), Some(line)) = (self.uplink.session.as_mut(), self.core.line.as_mut()) else { return };
         upstream.migration = None;
-        let (has, peer, stamp) = (upstream.applied_of(own), upstream.peer, upstream.stamp);
-        if upstream.state != UplinkState::Migrating || !reached || Uplink::is_on_its_way(&self.core, has) {
+        let (has, peer, stamp) = (upstream.applied_of(own), line.peer, line.stamp);
+        if line.state != UplinkState::Migrating || !reached || Uplink::is_on_its_way(&self.core, has) {
             return;
         }
         if self.histories.has_former() {

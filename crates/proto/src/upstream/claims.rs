@@ -108,7 +108,7 @@ impl<S: MetaStore> Replica<S> {
         if wanted.is_empty() {
             return Ok(None);
         }
-        if !self.is_trusted() {
+        if !self.core.is_trusted() {
             let may_come = !waiting.offline && self.core.now < waiting.deadline;
             let otherwise = Attempt::Done(Err(FsError::Unreachable));
             return Ok(Some(if may_come { Attempt::Park(On::Session) } else { otherwise }));
@@ -186,7 +186,7 @@ impl<S: MetaStore> Replica<S> {
             return Ok(Attempt::Park(On::Level));
         }
         let Some((parent, name)) = made.place.clone() else { return Ok(Attempt::Done(Ok(made.answer))) };
-        if !self.is_trusted() {
+        if !self.core.is_trusted() {
             made.is_asked = false;
             waiting.made = Some(made);
             return Ok(Attempt::Park(On::Level));

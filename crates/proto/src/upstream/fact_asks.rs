@@ -80,7 +80,7 @@ impl<S: MetaStore> Replica<S> {
         }
         let (unknown, theirs): (Vec<_>, Vec<_>) =
             asked.into_iter().zip(known.clone()).filter(|(_, facts)| !facts.is_known()).unzip();
-        if unknown.is_empty() || waiting.offline || waiting.questions > 0 || !self.is_trusted() {
+        if unknown.is_empty() || waiting.offline || waiting.questions > 0 || !self.core.is_trusted() {
             return Ok(Attempt::Done(Ok(Answer::Facts(known))));
         }
         waiting.questions += 1;
@@ -101,10 +101,10 @@ impl<S: MetaStore> Replica<S> {
     /// Puts a question to the parent. `None`: there is none, or too many are under way.
     fn ask_facts(&mut self, asking: FactAsk) -> Option<AskId> {
         let upstream = self.uplink.session.as_mut().filter(|upstream| upstream.fact_asks.len() < ASKS_MAX)?;
-        let ask = upstream.next_ask();
+        let ask = self.core.next_ask()?;
         let versions = asking.versions.clone();
         upstream.fact_asks.insert(ask, asking);
-        self.tell_parent(Up::Facts { ask, versions });
+        self.core.tell_parent(Up::Facts { ask, versions });
         Some(ask)
     }
 
@@ -123,7 +123,7 @@ impl<S: MetaStore> Replica<S> {
     ) -> Result<(), StorageError> {
         let known = self.facts_known(&versions)?;
         let is_known = known.iter().all(|facts| facts.is_known());
-        if !is_known && self.core.config.role == Role::Station && self.is_trusted() {
+        if !is_known && self.core.config.role == Role::Station && self.core.is_trusted() {
             let asking = FactAsk { versions, known: known.clone(), asker: Some((child, ask)) };
             if self.ask_facts(asking).is_some() {
                 return Ok(());

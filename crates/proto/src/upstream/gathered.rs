@@ -208,12 +208,12 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn note_gathering(&mut self) {
         let now = self.core.now;
         let newest = self.core.state.log().newest();
-        let Some(upstream) = self.uplink.session.as_mut() else { return };
-        let Some(newest) = newest.filter(|newest| *newest > upstream.position) else {
+        let (Some(upstream), Some(line)) = (self.uplink.session.as_mut(), self.core.line.as_mut()) else { return };
+        let Some(newest) = newest.filter(|newest| *newest > line.position) else {
             upstream.gathering = None;
             return;
         };
-        let gathering = upstream.gathering.get_or_insert_with(|| Gathering::of_old(upstream.position, now));
+        let gathering = upstream.gathering.get_or_insert_with(|| Gathering::of_old(line.position, now));
         if gathering.newest < newest {
             for (_, item) in self.core.state.log().from(gathering.newest.next()) {
                 item.empty_change.note(item.id, &mut gathering.empty);
@@ -226,8 +226,8 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn begin_gathering_anew(&mut self) {
         let now = self.core.now;
         let newest = self.core.state.log().newest();
-        let Some(upstream) = self.uplink.session.as_mut() else { return };
-        let left = newest.filter(|newest| *newest > upstream.position);
+        let (Some(upstream), Some(line)) = (self.uplink.session.as_mut(), self.core.line.as_mut()) else { return };
+        let left = newest.filter(|newest| *newest > line.position);
         upstream.gathering = left.map(|newest| Gathering::of_old(newest, now));
     }
 }

@@ -12,11 +12,13 @@ use wayfs_wire::{Down, FrameSerial, KeyImage, Mark, Resume, Up};
 
 impl<S: MetaStore> Replica<S> {
     pub(crate) fn handle_down(&mut self, peer: PeerId, down: Down) -> Result<(), StepError> {
-        let Some(upstream) = self.uplink.session.as_mut() else { return Ok(()) };
+        let (Some(upstream), Some(line)) = (self.uplink.session.as_mut(), self.core.line.as_mut()) else {
+            return Ok(());
+        };
         upstream.heard = self.core.now;
         self.requests.note_levels_moved();
-        let greeted = upstream.state != UplinkState::Greeting;
-        let is_forked = upstream.state == UplinkState::Forked;
+        let greeted = line.state != UplinkState::Greeting;
+        let is_forked = line.state == UplinkState::Forked;
         match down {
             Down::Renewed { of, life, origin, admission } if greeted => {
                 self.handle_renewed((of, life), (origin, admission))
@@ -90,9 +92,9 @@ impl<S: MetaStore> Replica<S> {
     fn handle_pong(&mut self, number: u64, through: Option<CommitNumber>) {
         let lease = self.core.config.lease;
         let mut rtt = None;
-        let Some(upstream) = self.uplink.session.as_mut() else { return };
+        let (Some(upstream), Some(line)) = (self.uplink.session.as_mut(), self.core.line.as_mut()) else { return };
         if let (Some(cursor), Some(stamp), true) =
-            (through, upstream.stamp, upstream.state == UplinkState::Live && upstream.partial.is_empty())
+            (through, line.stamp, line.state == UplinkState::Live && upstream.partial.is_empty())
         {
             // What changed up to there was none of our business.
             self.core.state.set_resume(Some(Resume { stamp, cursor }));
@@ -103,7 +105,7 @@ impl<S: MetaStore> Replica<S> {
             }
             upstream.pings.pop_front();
             if sent == number {
-                upstream.lease_until = upstream.lease_until.max(at + lease);
+                line.lease_until = line.lease_until.max(at + lease);
                 rtt = Some(self.core.now.since(at));
             }
         }
@@ -121,8 +123,10 @@ impl<S: MetaStore> Replica<S> {
         more: bool,
         images: Vec<KeyImage>,
     ) -> Result<(), StepError> {
-        let Some(upstream) = self.uplink.session.as_mut() else { return Ok(()) };
-        let state = upstream.state;
+        let (Some(upstream), Some(line)) = (self.uplink.session.as_mut(), self.core.line.as_mut()) else {
+            return Ok(());
+        };
+        let state = line.state;
         if !matches!(state, UplinkState::CatchingUp | UplinkState::Live) {
             return Err(StepError::Peer(peer, "sent images that nobody asked for".to_owned()));
         }
@@ -135,13 +139,13 @@ impl<S: MetaStore> Replica<S> {
             // While catching up nobody trusts our cache, so parts need not wait for the whole cut. Nobody waits for a
             // station's word at all, and a long cut does not go on without it: only so much may be under way.
             if state == UplinkState::CatchingUp || self.core.config.role == Role::Station {
-                self.stage_to_parent(Up::Received { serial });
+                self.core.stage_to_parent(Up::Received { serial });
             }
             return Ok(());
         }
         let mut cut = std::mem::take(&mut upstream.partial);
         let is_first = std::mem::take(&mut upstream.anew) && state == UplinkState::CatchingUp;
-        let Some(stamp) = upstream.stamp else { return Ok(()) };
+        let Some(stamp) = line.stamp else { return Ok(()) };
         if let Some(reason) = self.fork_in_images(&cut)? {
             self.begin_fork(reason);
             return Ok(());
@@ -166,7 +170,7 @@ impl<S: MetaStore> Replica<S> {
             self.ping();
         }
         self.trim_log()?;
-        self.stage_to_parent(Up::Received { serial });
+        self.core.stage_to_parent(Up::Received { serial });
         Ok(())
     }
 
@@ -256,12 +260,12 @@ impl<S: MetaStore> Replica<S> {
             self.advance_marks(known)?;
             self.core.state.stage_marks(mark.origin);
             if is_own && self.core.config.role == Role::Client {
-                let to = self.uplink.stamp();
+                let to = self.core.parent_stamp();
                 self.contents.release_own(&mut self.core, (known.safe, known.stable), to)?;
             }
         }
         self.trim_log()?;
-        let migrating = self.uplink.session.as_ref().is_some_and(|up| up.state == UplinkState::Migrating);
+        let migrating = self.core.standing() == Some(UplinkState::Migrating);
         if migrating && self.parent_has(own) >= self.core.state.confirmed_applied(own)? {
             self.start_stream()?;
         }

@@ -21,7 +21,7 @@ impl<S: MetaStore> Replica<S> {
             return Ok(None);
         }
         if !waiting.offline {
-            if self.is_trusted() {
+            if self.core.is_trusted() {
                 for need in needs {
                     if let Some(question) = self.untrusted(need)? {
                         return self.ask_or_go_offline(waiting, question, needs);
@@ -154,8 +154,10 @@ impl<S: MetaStore> Replica<S> {
             return Ok(ask);
         }
         let seen = self.seen_on(&question)?.bounded();
-        let Some(upstream) = self.uplink.session.as_mut() else { return Ok(AskId(0)) };
-        let ask = upstream.next_ask();
+        let (Some(upstream), Some(line)) = (self.uplink.session.as_mut(), self.core.line.as_mut()) else {
+            return Ok(AskId(0));
+        };
+        let ask = line.next_ask();
         upstream.by_question.insert(question.clone(), ask);
         self.put_question(ask, Asked { question, seen, times: 1 });
         Ok(ask)
@@ -166,7 +168,7 @@ impl<S: MetaStore> Replica<S> {
         let Some(upstream) = self.uplink.session.as_mut() else { return };
         let (question, seen) = (asked.question.clone(), asked.seen.records());
         upstream.asks.insert(ask, asked);
-        self.tell_parent(Up::Ask { ask, question, seen });
+        self.core.tell_parent(Up::Ask { ask, question, seen });
     }
 
     /// Foreign records whose effect our cache shows on what is asked for.

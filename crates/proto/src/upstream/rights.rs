@@ -132,7 +132,8 @@ pub enum Keeping {
 impl<S: MetaStore> Replica<S> {
     /// Whether what this client closed is seen by the next look of any other at the same parent, and the other way round.
     pub fn is_close_to_open(&self) -> bool {
-        self.uplink.session.as_ref().is_some_and(|up| up.rights.takes && up.state == UplinkState::Live)
+        self.core.standing() == Some(UplinkState::Live)
+            && self.uplink.session.as_ref().is_some_and(|up| up.rights.takes)
     }
 
     /// How the kernel may keep what it is told of a directory.
@@ -191,7 +192,7 @@ impl<S: MetaStore> Replica<S> {
     /// Begins to take rights, if the settings have it so and the parent is as near as they want it. Said before anything is
     /// shown in a session, or as soon as a message went to the parent and back fast enough.
     pub(crate) fn begin_rights(&mut self) {
-        let Some(upstream) = self.uplink.session.as_mut() else { return };
+        let (Some(upstream), Some(line)) = (self.uplink.session.as_mut(), self.core.line.as_mut()) else { return };
         let takes = match self.core.config.sharing {
             Sharing::Relaxed => false,
             Sharing::CloseToOpen => true,
@@ -201,8 +202,8 @@ impl<S: MetaStore> Replica<S> {
             return;
         }
         upstream.rights.takes = true;
-        upstream.rights.first_ask = Some(AskId(upstream.next_ask));
-        self.tell_parent(Up::TakesRights { takes });
+        upstream.rights.first_ask = Some(line.coming_ask());
+        self.core.tell_parent(Up::TakesRights { takes });
         // The kernel was told to keep things that it is to ask about from now on.
         self.core.state.stage_output(Output::InvalidateAll);
         self.requests.note_unvouched();
@@ -210,17 +211,17 @@ impl<S: MetaStore> Replica<S> {
 
     /// A message came back from the parent after so long.
     pub(crate) fn note_rtt(&mut self, rtt: Duration) {
-        let Some(upstream) = self.uplink.session.as_mut() else { return };
+        let (Some(upstream), Some(line)) = (self.uplink.session.as_mut(), self.core.line.as_mut()) else { return };
         upstream.rights.note_rtt(rtt);
-        if matches!(upstream.state, UplinkState::CatchingUp | UplinkState::Live) {
+        if matches!(line.state, UplinkState::CatchingUp | UplinkState::Live) {
             self.begin_rights();
         }
     }
 
     /// A directory of our own making, which nobody can know of yet.
     pub(crate) fn note_own_directory(&mut self, directory: FileId) {
-        if let Some(upstream) = self.uplink.session.as_mut()
-            && upstream.state == UplinkState::Live
+        if let (Some(upstream), Some(line)) = (self.uplink.session.as_mut(), self.core.line.as_mut())
+            && line.state == UplinkState::Live
             && upstream.rights.takes
         {
             upstream.rights.alone.insert(directory);
@@ -306,11 +307,13 @@ impl<S: MetaStore> Replica<S> {
         waiting: &mut Waiting,
         change: &Change,
     ) -> Result<Option<Attempt>, StorageError> {
-        if waiting.offline || !self.is_close_to_open() || !self.is_trusted() || waiting.claims >= CLAIMS_MAX {
+        if waiting.offline || !self.is_close_to_open() || !self.core.is_trusted() || waiting.claims >= CLAIMS_MAX {
             return Ok(None);
         }
         let files = Uplink::rights_for(&self.core, change)?;
-        let Some(upstream) = self.uplink.session.as_mut() else { return Ok(None) };
+        let (Some(upstream), Some(line)) = (self.uplink.session.as_mut(), self.core.line.as_mut()) else {
+            return Ok(None);
+        };
         if files.len() > CLAIM_MAX || files.iter().all(|file| upstream.rights.alone.contains(file)) {
             return Ok(None);
         }
@@ -320,7 +323,7 @@ impl<S: MetaStore> Replica<S> {
         if let Some(ask) = same {
             return Ok(Some(Attempt::Park(On::Ask(ask))));
         }
-        let ask = upstream.next_ask();
+        let ask = line.next_ask();
         upstream.rights.claims.insert(ask, files.clone());
         // Behind what is being given back: that would take away what this asks for.
         self.post_in_turn(Up::Claim { ask, files });
@@ -333,12 +336,12 @@ impl<S: MetaStore> Replica<S> {
         if !self.is_close_to_open() {
             return;
         }
-        let Some(upstream) = self.uplink.session.as_mut() else { return };
+        let (Some(upstream), Some(line)) = (self.uplink.session.as_mut(), self.core.line.as_mut()) else { return };
         let is_claimed = upstream.rights.claims.values().any(|files| files.contains(&file));
         if is_claimed || upstream.rights.alone.contains(&file) {
             return;
         }
-        let ask = upstream.next_ask();
+        let ask = line.next_ask();
         upstream.rights.claims.insert(ask, vec![file]);
         self.post_in_turn(Up::Claim { ask, files: vec![file] });
     }

@@ -35,8 +35,8 @@ pub(crate) struct NextRecord {
 impl<S: MetaStore> Replica<S> {
     /// Sends records, pushes contents.
     pub(crate) fn pump_parent(&mut self) -> Result<(), StorageError> {
-        let Some(upstream) = &self.uplink.session else { return Ok(()) };
-        if matches!(upstream.state, UplinkState::Greeting | UplinkState::Forked) {
+        let Some(state) = self.core.standing() else { return Ok(()) };
+        if matches!(state, UplinkState::Greeting | UplinkState::Forked) {
             return Ok(());
         }
         self.tell_held()?;
@@ -105,8 +105,10 @@ impl<S: MetaStore> Replica<S> {
             };
             is_whole &= count == records.len();
             records.truncate(count);
-            let Some(upstream) = self.uplink.session.as_mut() else { return Ok(()) };
-            upstream.position = if is_whole { last } else { position };
+            let (Some(upstream), Some(line)) = (self.uplink.session.as_mut(), self.core.line.as_mut()) else {
+                return Ok(());
+            };
+            line.position = if is_whole { last } else { position };
             if records.is_empty() {
                 continue;
             }
@@ -141,7 +143,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// The next positions of the log that the session may pass, and whether each is to be sent.
     pub(crate) fn next_records(&mut self) -> Vec<NextRecord> {
-        let Some(upstream) = &self.uplink.session else { return Vec::new() };
+        let (Some(upstream), Some(line)) = (&self.uplink.session, &self.core.line) else { return Vec::new() };
         let mut next = Vec::new();
         let mut wanted_len = 0;
         let mut undurable = false;
@@ -154,7 +156,7 @@ impl<S: MetaStore> Replica<S> {
         let most = if is_client { room.min(self.core.config.records_per_message) } else { room };
         // A message ends behind a seal; one that is longer than there is room for waits until nothing is under way.
         let (is_flying, mut may_end) = (upstream.is_flying(), true);
-        for (position, item) in self.core.state.log().from(upstream.position.next()) {
+        for (position, item) in self.core.state.log().from(line.position.next()) {
             if item.ticket > self.core.state.stored() {
                 undurable = true;
                 break;
@@ -219,7 +221,7 @@ impl<S: MetaStore> Replica<S> {
             if let Some(upstream) = self.uplink.session.as_mut() {
                 upstream.asked_stable = through;
             }
-            self.tell_parent(Up::Want { origin, through });
+            self.core.tell_parent(Up::Want { origin, through });
         }
         Ok(())
     }

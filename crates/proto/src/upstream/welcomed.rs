@@ -23,8 +23,8 @@ impl<S: MetaStore> Replica<S> {
             return Err(StepError::Peer(peer, "resumes what we never had".to_owned()));
         }
         let is_same = self.core.state.resume().is_some_and(|known| known.stamp.is_same_store(&stamp));
-        if let Some(upstream) = self.uplink.session.as_mut() {
-            upstream.stamp = Some(stamp);
+        if let (Some(upstream), Some(line)) = (self.uplink.session.as_mut(), self.core.line.as_mut()) {
+            line.stamp = Some(stamp);
             upstream.resumed = resume;
             upstream.told_stable = is_same;
             let rtt = self.core.now.since(upstream.began);
