@@ -46,6 +46,7 @@ pub(crate) mod superseded;
 pub(crate) mod vanished;
 
 use crate::api::{Output, Role};
+use crate::children::Children;
 use crate::contents::announced::Announced;
 use crate::contents::floors::Floors;
 use crate::contents::previous::PREVIOUS;
@@ -305,74 +306,50 @@ impl Contents {
         self.push_cursor = 0;
         self.former_pushed = false;
     }
-}
 
-/// The content that a record names, and its file.
-pub(crate) fn content_of(record: &Record) -> Option<(FileId, &Content)> {
-    match &record.op {
-        Op::Create { content, .. } => Some((FileId::made_by(record.id), content)),
-        Op::Store { file, content, .. } => Some((*file, content)),
-        Op::Mkdir { .. }
-        | Op::Link { .. }
-        | Op::Unlink { .. }
-        | Op::Rmdir { .. }
-        | Op::Rename { .. }
-        | Op::Exchange { .. }
-        | Op::SetAttr { .. }
-        | Op::SetXattr { .. }
-        | Op::Resolve { .. }
-        | Op::Touch
-        | Op::Skip { .. }
-        | Op::Lost { .. } => None,
-    }
-}
-
-pub(crate) fn size_of(content: &Content) -> i64 {
-    i64::try_from(content.size()).unwrap_or(i64::MAX / 2)
-}
-
-impl<S: MetaStore> Replica<S> {
     /// Notes who has the contents that a record names. Answers the content if it must come from a child.
-    pub(crate) fn note_content(
+    pub(crate) fn note_content<S: MetaStore>(
         &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
         record: &Record,
         effect: &Effect,
         source: Source,
     ) -> Result<Option<Content>, StorageError> {
-        let others = self.contents.early_haves.remove(&record.id).unwrap_or_default();
-        let spares = self.contents.early_spares.remove(&record.id).unwrap_or_default();
+        let others = self.early_haves.remove(&record.id).unwrap_or_default();
+        let spares = self.early_spares.remove(&record.id).unwrap_or_default();
         let tree = content_of(record).and_then(|(file, content)| Some((file, content, content.top()?)));
         let Some((file, content, top)) = tree else {
             // They had contents of a record that was cancelled on its way: nobody needs them.
-            others.into_iter().chain(spares).for_each(|child| self.tell_stable(child, record.id));
+            others.into_iter().chain(spares).for_each(|child| Self::tell_stable(children, child, record.id));
             return Ok(None);
         };
-        let is_home = self.core.config.role == Role::Home;
-        Contents::note_overwritten(&mut self.core, record)?;
-        let is_needed = effect.stored.is_some() || is_home && Contents::is_last_whole(&mut self.core, record, effect)?;
+        let is_home = core.config.role == Role::Home;
+        Self::note_overwritten(core, record)?;
+        let is_needed = effect.stored.is_some() || is_home && Self::is_last_whole(core, record, effect)?;
         match source {
             Source::Own => {
                 if !is_home {
-                    self.contents.owe(&mut self.core, record.id, file, content.clone())?;
+                    self.owe(core, record.id, file, content.clone())?;
                 }
                 Ok(None)
             }
             Source::Child { origin, .. } if is_home && !is_needed => {
-                self.tell_all_stable(&others | &spares, origin, record.id);
+                Self::tell_all_stable(children, &others | &spares, origin, record.id);
                 Ok(None)
             }
-            Source::Child { origin, .. } if self.contents.announced.take(content) => {
+            Source::Child { origin, .. } if self.announced.take(content) => {
                 if is_home {
-                    self.tell_all_stable(&others | &spares, origin, record.id);
+                    Self::tell_all_stable(children, &others | &spares, origin, record.id);
                 } else {
-                    self.contents.owe(&mut self.core, record.id, file, content.clone())?;
+                    self.owe(core, record.id, file, content.clone())?;
                 }
                 Ok(None)
             }
             Source::Child { origin, is_station, held } => {
                 let stored = effect.stored.map_or((file, record.id), |stored| (stored.file, stored.version));
-                let is_server = |other: &OriginId| self.children.is_station(*other);
-                let safe = others.iter().any(is_server).then_some(self.core.wall);
+                let is_server = |other: &OriginId| children.is_station(*other);
+                let safe = others.iter().any(is_server).then_some(core.wall);
                 // It may have said so before, in its own name, and hold nothing in that of the writer.
                 let is_holder = held || others.contains(&origin);
                 let others = others.into_iter().filter(|other| *other != origin).take(HOLDERS_MAX - 1);
@@ -386,22 +363,22 @@ impl<S: MetaStore> Replica<S> {
                     claimed: None,
                 };
                 if is_home && missing.holders.is_empty() {
-                    self.contents.replacing.begin(self.core.now);
+                    self.replacing.begin(core.now);
                 }
                 if is_home && is_holder {
-                    self.contents.replacing.note_told(record.id, origin);
+                    self.replacing.note_told(record.id, origin);
                 }
-                self.core.state.put_row(record_key(table::MISSING, record.id), pack(&missing));
-                self.core.state.put_row(root_key(&top.root, record.id), Vec::new());
-                self.contents.floors.note_row(table::MISSING, record.id);
-                self.contents.floors.note_row(AWAITED, record.id);
-                self.core.state.stage_totals().missing += 1;
+                core.state.put_row(record_key(table::MISSING, record.id), pack(&missing));
+                core.state.put_row(root_key(&top.root, record.id), Vec::new());
+                self.floors.note_row(table::MISSING, record.id);
+                self.floors.note_row(AWAITED, record.id);
+                core.state.stage_totals().missing += 1;
                 if is_home {
-                    self.core.state.stage_noted(stored.0, stored.1, top);
+                    core.state.stage_noted(stored.0, stored.1, top);
                 }
-                self.core.state.stage_totals().missing_bytes += size_of(content);
+                core.state.stage_totals().missing_bytes += size_of(content);
                 if held && !is_station {
-                    self.core.state.put_row(record_key(AWAITED, record.id), Vec::new());
+                    core.state.put_row(record_key(AWAITED, record.id), Vec::new());
                 }
                 Ok(Some(content.clone()))
             }
@@ -409,101 +386,84 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// The contents of a version came, or nobody needs them from below.
-    pub(crate) fn settle_missing(&mut self, record: RecordId, missing: &Missing) {
-        self.core.state.delete_row(record_key(table::MISSING, record));
-        self.core.state.delete_row(record_key(AWAITED, record));
-        if self.core.config.role != Role::Client {
-            self.core.state.delete_row(record_key(VANISHED, record));
-            self.core.state.delete_row(record_key(PREVIOUS, record));
+    pub(crate) fn settle_missing<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        record: RecordId,
+        missing: &Missing,
+    ) {
+        core.state.delete_row(record_key(table::MISSING, record));
+        core.state.delete_row(record_key(AWAITED, record));
+        if core.config.role != Role::Client {
+            core.state.delete_row(record_key(VANISHED, record));
+            core.state.delete_row(record_key(PREVIOUS, record));
         }
-        if self.core.config.role == Role::Home {
-            self.contents.seeking.end(record);
-            self.contents.replacing.end(record);
-            for station in self.contents.said_gone.remove(&record).unwrap_or_default() {
-                self.children.tell_stable(station, record);
+        if core.config.role == Role::Home {
+            self.seeking.end(record);
+            self.replacing.end(record);
+            for station in self.said_gone.remove(&record).unwrap_or_default() {
+                children.tell_stable(station, record);
             }
         }
-        self.contents.gone.remove(&record);
+        self.gone.remove(&record);
         if let Some(root) = missing.content.root() {
-            self.core.state.delete_row(root_key(&root, record));
+            core.state.delete_row(root_key(&root, record));
         }
-        self.core.state.stage_totals().missing -= 1;
-        self.core.state.stage_totals().missing_bytes -= size_of(&missing.content);
-        self.core.state.stage_marks(record.origin());
+        core.state.stage_totals().missing -= 1;
+        core.state.stage_totals().missing_bytes -= size_of(&missing.content);
+        core.state.stage_marks(record.origin());
     }
 
-    /// [`crate::Input::ContentsHere`].
-    pub(crate) fn handle_contents_here(&mut self, tops: &[Top]) -> Result<(), StepError> {
-        tops.iter().try_for_each(|top| self.handle_content_here(*top))
-    }
-
-    fn handle_content_here(&mut self, top: Top) -> Result<(), StepError> {
-        let named = Contents::records_with(&mut self.core, top)?;
-        if named.is_empty() {
-            self.contents.announced.add(top, self.core.now);
-        }
-        for record in named {
-            let Some(missing) = Contents::missing(&mut self.core, record)? else {
-                self.take_back(record)?;
-                continue;
-            };
-            self.settle_missing(record, &missing);
-            if self.core.config.role == Role::Home {
-                self.take_back(record)?;
-                Contents::renew_previous(&mut self.core, missing.file, missing.version, &missing.content)?;
-                self.contents.let_go_older(&mut self.core, record)?;
-                self.tell_who_waits(record, &missing);
-            } else {
-                self.contents.owe(&mut self.core, record, missing.file, missing.content)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn tell_all_stable(&mut self, others: BTreeSet<OriginId>, origin: OriginId, record: RecordId) {
+    fn tell_all_stable(children: &mut Children, others: BTreeSet<OriginId>, origin: OriginId, record: RecordId) {
         for child in others.into_iter().filter(|other| *other != origin).chain([origin]) {
-            self.tell_stable(child, record);
+            Self::tell_stable(children, child, record);
         }
     }
 
     /// Tells that contents need no keeping. Whoever brought the record of what nobody has, or said that it is gone, is not on record
     /// and waits too.
-    pub(crate) fn tell_who_waits(&mut self, record: RecordId, missing: &Missing) {
+    pub(crate) fn tell_who_waits(children: &mut Children, record: RecordId, missing: &Missing) {
         let on_record: BTreeSet<OriginId> = missing.everybody().collect();
-        let told = if on_record.is_empty() { self.all_who_wait(record, missing) } else { on_record };
+        let told = if on_record.is_empty() { Self::all_who_wait(children, record, missing) } else { on_record };
         for child in told {
-            self.tell_stable(child, record);
+            Self::tell_stable(children, child, record);
         }
     }
 
-    pub(crate) fn tell_stable(&mut self, child: OriginId, record: RecordId) {
-        self.children.tell_stable(child, record);
+    pub(crate) fn tell_stable(children: &mut Children, child: OriginId, record: RecordId) {
+        children.tell_stable(child, record);
     }
 
     /// The parent says that contents need not be kept for it any more.
-    pub(crate) fn handle_stable(&mut self, versions: &[RecordId]) -> Result<(), StorageError> {
+    pub(crate) fn handle_stable<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        versions: &[RecordId],
+    ) -> Result<(), StorageError> {
         for record in versions {
-            self.contents.release(&mut self.core, *record)?;
-            self.contents.take_lent(&mut self.core, *record)?;
-            self.contents.sought.remove(record);
-            if self.core.config.role == Role::Client {
-                self.contents.settle_vanished(&mut self.core, *record)?;
+            self.release(core, *record)?;
+            self.take_lent(core, *record)?;
+            self.sought.remove(record);
+            if core.config.role == Role::Client {
+                self.settle_vanished(core, *record)?;
             }
-            if self.core.config.role == Role::Station {
-                let is_awaited = self.core.state.tx().get_raw(&record_key(AWAITED, *record))?.is_some();
-                if is_awaited && self.children.peer_of(record.origin()).is_some() {
+            if core.config.role == Role::Station {
+                let is_awaited = core.state.tx().get_raw(&record_key(AWAITED, *record))?.is_some();
+                if is_awaited && children.peer_of(record.origin()).is_some() {
                     // Its writer is to push it to us, or to say that it need not, before we call anything safe.
                     continue;
                 }
-                if let Some(missing) = Contents::missing(&mut self.core, *record)? {
-                    Contents::note_decided(&mut self.core, *record, &missing)?;
-                    self.settle_missing(*record, &missing);
+                if let Some(missing) = Self::missing(core, *record)? {
+                    Self::note_decided(core, *record, &missing)?;
+                    self.settle_missing(core, children, *record, &missing);
                 }
-                self.tell_stable(record.origin(), *record);
+                Self::tell_stable(children, record.origin(), *record);
             }
-            self.contents.stable.insert(*record, self.core.wall);
-            if self.contents.stable.len() > STABLE_MAX {
-                self.contents.stable.pop_first();
+            self.stable.insert(*record, core.wall);
+            if self.stable.len() > STABLE_MAX {
+                self.stable.pop_first();
             }
         }
         Ok(())
@@ -512,35 +472,32 @@ impl<S: MetaStore> Replica<S> {
     /// What the home has of an origin, its writer is told and lets go, be it that it did not come to push it here: nothing of it is
     /// waited for any more, it is safe where it is. A writer that is connected first accounts for it; one that is not may have moved
     /// for good, and what it holds that the home lost meanwhile it says when it comes.
-    pub(crate) fn settle_awaited(&mut self, origin: OriginId) -> Result<(), StorageError> {
-        if self.children.is_station(origin) {
+    pub(crate) fn settle_awaited<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        origin: OriginId,
+    ) -> Result<(), StorageError> {
+        if children.is_station(origin) {
             return Ok(());
         }
-        let told = self.children.accounts_for(origin);
-        let through = self.core.state.marks(origin)?.stable.min(told);
-        while let Some(first) = self.contents.first_awaited(&mut self.core, origin)?.filter(|first| *first <= through) {
+        let told = children.accounts_for(origin);
+        let through = core.state.marks(origin)?.stable.min(told);
+        while let Some(first) = self.first_awaited(core, origin)?.filter(|first| *first <= through) {
             let Ok(record) = RecordId::new(origin, first) else { return Ok(()) };
-            if Contents::is_declared(&mut self.core, record)? {
+            if Self::is_declared(core, record)? {
                 // Its writer has it after all, and the home has not.
                 return Ok(());
             }
-            match Contents::missing(&mut self.core, record)? {
-                Some(missing) => self.settle_missing(record, &missing),
-                None => self.core.state.delete_row(record_key(AWAITED, record)),
+            match Self::missing(core, record)? {
+                Some(missing) => self.settle_missing(core, children, record, &missing),
+                None => core.state.delete_row(record_key(AWAITED, record)),
             }
-            self.tell_stable(origin, record);
+            Self::tell_stable(children, origin, record);
         }
         Ok(())
     }
 
-    /// What was told of single versions may not be so any more.
-    pub(crate) fn forget_told(&mut self) {
-        self.contents.stable.clear();
-        self.uplink.forget_facts();
-    }
-}
-
-impl Contents {
     pub(crate) fn owe<S: MetaStore>(
         &mut self,
         core: &mut Core<S>,
@@ -593,9 +550,7 @@ impl Contents {
     pub(crate) fn stable_alone(&self, version: RecordId) -> Option<WallTime> {
         self.stable.get(&version).copied()
     }
-}
 
-impl Contents {
     /// A version that is overwritten within one batch never stood in the view, so nobody would see it leave.
     fn note_overwritten<S: MetaStore>(core: &mut Core<S>, record: &Record) -> Result<(), StorageError> {
         let Op::Store { file, base, .. } = record.op else { return Ok(()) };
@@ -605,7 +560,7 @@ impl Contents {
             return Ok(());
         }
         if let Some(missing) =
-            Contents::missing(core, base)?.filter(|missing| missing.version == base && missing.file == file)
+            Self::missing(core, base)?.filter(|missing| missing.version == base && missing.file == file)
         {
             core.state.stage_superseded(Superseded::new(base, &missing.content, Some(record.id)));
         }
@@ -624,13 +579,72 @@ impl Contents {
         let mut records = Vec::with_capacity(pairs.len());
         for (key, _) in pairs {
             let record = parse_root_key(&key)?;
-            let missing = Contents::missing(core, record)?.map(|missing| missing.content);
-            let content =
-                if missing.is_some() { missing } else { Contents::lost(core, record)?.map(|lost| lost.content) };
+            let missing = Self::missing(core, record)?.map(|missing| missing.content);
+            let content = if missing.is_some() { missing } else { Self::lost(core, record)?.map(|lost| lost.content) };
             if content.is_none_or(|content| content.top() == Some(top)) {
                 records.push(record);
             }
         }
         Ok(records)
+    }
+}
+
+/// The content that a record names, and its file.
+pub(crate) fn content_of(record: &Record) -> Option<(FileId, &Content)> {
+    match &record.op {
+        Op::Create { content, .. } => Some((FileId::made_by(record.id), content)),
+        Op::Store { file, content, .. } => Some((*file, content)),
+        Op::Mkdir { .. }
+        | Op::Link { .. }
+        | Op::Unlink { .. }
+        | Op::Rmdir { .. }
+        | Op::Rename { .. }
+        | Op::Exchange { .. }
+        | Op::SetAttr { .. }
+        | Op::SetXattr { .. }
+        | Op::Resolve { .. }
+        | Op::Touch
+        | Op::Skip { .. }
+        | Op::Lost { .. } => None,
+    }
+}
+
+pub(crate) fn size_of(content: &Content) -> i64 {
+    i64::try_from(content.size()).unwrap_or(i64::MAX / 2)
+}
+
+impl<S: MetaStore> Replica<S> {
+    /// [`crate::Input::ContentsHere`].
+    pub(crate) fn handle_contents_here(&mut self, tops: &[Top]) -> Result<(), StepError> {
+        tops.iter().try_for_each(|top| self.handle_content_here(*top))
+    }
+
+    fn handle_content_here(&mut self, top: Top) -> Result<(), StepError> {
+        let named = Contents::records_with(&mut self.core, top)?;
+        if named.is_empty() {
+            self.contents.announced.add(top, self.core.now);
+        }
+        for record in named {
+            let Some(missing) = Contents::missing(&mut self.core, record)? else {
+                self.take_back(record)?;
+                continue;
+            };
+            self.contents.settle_missing(&mut self.core, &mut self.children, record, &missing);
+            if self.core.config.role == Role::Home {
+                self.take_back(record)?;
+                Contents::renew_previous(&mut self.core, missing.file, missing.version, &missing.content)?;
+                self.contents.let_go_older(&mut self.core, record)?;
+                Contents::tell_who_waits(&mut self.children, record, &missing);
+            } else {
+                self.contents.owe(&mut self.core, record, missing.file, missing.content)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What was told of single versions may not be so any more.
+    pub(crate) fn forget_told(&mut self) {
+        self.contents.stable.clear();
+        self.uplink.forget_facts();
     }
 }

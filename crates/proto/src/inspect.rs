@@ -139,7 +139,7 @@ impl<S: MetaStore> Replica<S> {
             visible_through: self.own_through(Level::Visible),
             stable_through: self.own_through(Level::Stable),
             records_waiting: self.core.state.log().tentative_len(),
-            records_in_flight: self.records_in_flight(),
+            records_in_flight: self.uplink.records_in_flight(),
             bytes_at_risk: positive(self.core.state.totals().owed_bytes),
             versions_at_risk: positive(self.core.state.totals().owed),
             bytes_lent: positive(self.core.state.totals().lent_bytes),
@@ -334,7 +334,7 @@ impl<S: MetaStore> Replica<S> {
     /// Whether nothing is on its way: every record confirmed by the parent, nothing gated, nothing to push that
     /// somebody wants, no request waiting.
     pub fn is_settled(&self) -> bool {
-        let calm = self.requests.len() == 0 && self.core.outputs.is_empty() && self.children_calm();
+        let calm = self.requests.len() == 0 && self.core.outputs.is_empty() && self.children.children_calm(&self.core);
         match self.core.config.role {
             Role::Home => calm,
             Role::Station | Role::Client => {

@@ -150,11 +150,13 @@ impl<S: MetaStore> Replica<S> {
         self.core.wall = wall;
         self.core.more_work = false;
         // First: what is asked is answered as things are at this time.
-        self.check_vouched();
+        self.locks.check_vouched(&mut self.core, &mut self.children);
+        self.settle_requests();
         let outcome = self.dispatch(input).and_then(|()| Ok(self.commit()?));
         self.settle(outcome);
         let outcome = self.follow_up();
         self.settle(outcome);
+        assert!(self.core.for_requests.is_empty(), "whoever calls a part works off what that has for requests");
     }
 
     fn dispatch(&mut self, input: Input) -> Result<(), StepError> {
@@ -169,22 +171,28 @@ impl<S: MetaStore> Replica<S> {
                 self.handle_stored(ticket)?;
             }
             Input::ContentsHere { tops } => self.handle_contents_here(&tops)?,
-            Input::ContentGone { file, version, content } => self.handle_content_gone(file, version, &content)?,
+            Input::ContentGone { file, version, content } => {
+                self.contents.handle_content_gone(&mut self.core, &mut self.children, file, version, &content)?
+            }
             Input::Sought { file, version, content, is_here } => {
                 self.handle_found((file, version), content, is_here)?
             }
-            Input::LookedHere { here, not_here } => self.handle_looked_here(&here, &not_here)?,
+            Input::LookedHere { here, not_here } => {
+                self.contents.handle_looked_here(&mut self.core, &mut self.children, &here, &not_here)?
+            }
             Input::Pushed { versions } => self.handle_pushed(&versions)?,
             Input::Sent { version, bytes } if self.core.config.role == Role::Station => {
                 self.children.tell(version.origin(), Down::Sent { version, bytes });
             }
             Input::Sent { .. } => {}
-            Input::Propagate { file: _, version } => self.handle_propagate(version),
+            Input::Propagate { file: _, version } => {
+                self.contents.handle_propagate(&mut self.core, &mut self.children, version)
+            }
             Input::Fetched { peer, file } => self.handle_fetched(peer, file),
             Input::MakeRoom => self.handle_make_room()?,
             Input::GivenBack { serial } => self.handle_given_back(serial),
             Input::Room { room } => self.handle_room(room),
-            Input::Moved { peer } => self.note_moved(peer),
+            Input::Moved { peer } => self.uplink.note_moved(&self.core, peer),
             Input::Tick => {}
         }
         Ok(())
@@ -196,13 +204,14 @@ impl<S: MetaStore> Replica<S> {
         self.settle_lost()?;
         self.purge()?;
         Members::limit_conflicts(&mut self.core)?;
-        self.tend_left_locks();
+        self.locks.tend_left_locks(&mut self.core, &mut self.children);
+        self.settle_requests();
         self.contents.look_at_rest(&mut self.core)?;
         self.commit()?;
         self.end_children();
         self.retry_requests();
         self.pump_rights();
-        if self.core.config.role == Role::Home && self.look_at_wants()? {
+        if self.core.config.role == Role::Home && self.contents.look_at_wants(&mut self.core, &mut self.children)? {
             self.core.more_work |= self.contents.has_wants();
         }
         self.pump_children()?;

@@ -1,6 +1,8 @@
 //! Requests of this replica's own user, and those of them that wait.
 
+mod ends;
 pub(crate) mod seen;
+
 mod serving;
 pub(crate) mod waits;
 pub(crate) mod watches;
@@ -8,6 +10,7 @@ pub(crate) mod watches;
 use crate::api::{Output, Role};
 use crate::replica::{Replica, StepError};
 use crate::upstream::claims::Made;
+pub(crate) use ends::ForRequests;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use wayfs_types::request::{Outcome, Request, RequestId};
@@ -292,7 +295,8 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn end_request(&mut self, id: RequestId, outcome: Outcome) {
         if let Some(waiting) = self.requests.take(id) {
             if matches!(waiting.on, On::Lock | On::LockEnd) && outcome.is_err() {
-                self.locks_give_up(id);
+                self.locks.locks_give_up(&mut self.core, &mut self.children, id);
+                self.settle_requests();
             }
             self.answer_request(id, outcome);
         }
@@ -327,7 +331,8 @@ impl<S: MetaStore> Replica<S> {
             Attempt::Done(outcome) => self.answer_request(id, outcome),
             Attempt::Park(on) if self.requests.len() >= self.core.config.requests_waiting_max => {
                 if on == On::Lock {
-                    self.locks_give_up(id);
+                    self.locks.locks_give_up(&mut self.core, &mut self.children, id);
+                    self.settle_requests();
                 }
                 self.answer_request(id, Err(FsError::TimedOut));
             }
@@ -380,7 +385,8 @@ impl<S: MetaStore> Replica<S> {
                 continue;
             }
             if matches!(waiting.on, On::Lock | On::LockEnd) {
-                self.locks_give_up(id);
+                self.locks.locks_give_up(&mut self.core, &mut self.children, id);
+                self.settle_requests();
             }
             if waiting.on == On::LockEnd {
                 self.answer_request(id, Err(FsError::Interrupted));

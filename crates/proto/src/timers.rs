@@ -20,7 +20,7 @@ impl<S: MetaStore> Replica<S> {
             self.locks.vouched_timeout(),
             self.locks.timeout(),
             self.children_timeout(),
-            self.rights_timeout(),
+            self.children.rights_timeout(&self.core),
             self.contents.timeout(),
             self.recount_timeout(),
         ]
@@ -32,11 +32,12 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn check_timers(&mut self) -> Result<(), StepError> {
         self.check_children()?;
         self.check_upstream()?;
-        self.return_unused_locks();
-        self.forget_unheard();
-        self.wake_waiting();
+        self.locks.return_unused_locks(&mut self.core, &mut self.children);
+        self.settle_requests();
+        self.uplink.forget_unheard(&mut self.core);
+        self.children.wake_waiting();
         self.contents.forget_old_announcements(self.core.now, self.core.config.announced_grace);
-        self.release_superseded()?;
+        self.contents.release_superseded(&mut self.core, &mut self.children)?;
         self.replace_holders()?;
         self.look_for_gone()?;
         self.recount_own()?;
@@ -64,7 +65,8 @@ impl<S: MetaStore> Replica<S> {
                 self.disconnect(peer, "what it may do has changed: it begins anew".to_owned());
             }
             if is_revoked {
-                self.locks_of_revoked(*origin);
+                self.locks.locks_of_revoked(&mut self.core, &mut self.children, *origin);
+                self.settle_requests();
             }
             if is_revoked && let Some(peer) = self.children.peer_of(*origin) {
                 self.disconnect(peer, "its access was revoked".to_owned());

@@ -32,7 +32,7 @@ pub(crate) mod welcomed;
 
 use crate::api::{Output, PeerId, Role};
 use crate::histories::Histories;
-use crate::replica::{PeerRole, Replica, StepError};
+use crate::replica::{Core, PeerRole, Replica, StepError};
 use crate::requests::seen::Asked;
 use crate::requests::watches::Watches;
 use crate::state::position::{LogPosition, log_key};
@@ -209,6 +209,67 @@ impl Uplink {
     pub(crate) fn set_sent_through(&mut self, sequence: u64) {
         self.sent_through = sequence;
     }
+
+    /// When the home was heard last: from the home itself, or by the word of our parent, which is as old as its last
+    /// answer to a ping (a quarter of a lease). `None`: not since this replica was opened.
+    pub(crate) fn home_heard<S: MetaStore>(&self, core: &Core<S>) -> Option<Time> {
+        if core.config.role == Role::Home { Some(core.now) } else { self.home_heard }
+    }
+
+    /// Whether the home was heard of within a lease, and a while for two hops' pings. `None`: not since this replica was
+    /// opened.
+    pub(crate) fn is_home_reachable<S: MetaStore>(&self, core: &Core<S>, now: Time) -> Option<bool> {
+        let within = core.config.lease + core.config.lease / 2;
+        self.home_heard(core).map(|heard| now < heard + within)
+    }
+
+    /// The parent says how long ago it heard the home.
+    fn note_home<S: MetaStore>(&mut self, core: &Core<S>, ms: Option<u64>) {
+        let Some(ms) = ms else { return };
+        let heard = Time::from_micros(core.now.as_micros().saturating_sub(ms.saturating_mul(1000)));
+        self.home_heard = Some(self.home_heard.map_or(heard, |known| known.max(heard)));
+    }
+
+    /// Whether a request may wait for the session to come up.
+    pub(crate) fn is_connecting<S: MetaStore>(&self, core: &Core<S>) -> bool {
+        self.is_beginning(core, Duration::from_secs(2))
+    }
+
+    /// Whether a parent is there that will soon be able to answer. One that does not catch up within a lease is
+    /// itself cut off, and whoever asks for something new is better told so at once.
+    pub(crate) fn is_catching_up<S: MetaStore>(&self, core: &Core<S>) -> bool {
+        self.is_beginning(core, core.config.lease)
+    }
+
+    fn is_beginning<S: MetaStore>(&self, core: &Core<S>, within: Duration) -> bool {
+        let is_young = |up: &Upstream| core.now < up.began + within;
+        core.standing() != Some(UplinkState::Live) && self.session.as_ref().is_some_and(is_young)
+    }
+
+    /// What the parent has of an origin, as far as it said.
+    pub(crate) fn parent_has(&self, origin: OriginId) -> u64 {
+        self.session.as_ref().map_or(0, |up| up.applied_of(origin))
+    }
+
+    /// The parent sends or takes contents.
+    pub(crate) fn note_moved<S: MetaStore>(&mut self, core: &Core<S>, peer: PeerId) {
+        if let Some(upstream) = self.session.as_mut().filter(|_| core.parent() == Some(peer)) {
+            upstream.heard = core.now;
+        }
+    }
+
+    fn ping<S: MetaStore>(&mut self, core: &mut Core<S>) {
+        let (now, lease) = (core.now, core.config.lease);
+        let Some(upstream) = self.session.as_mut() else { return };
+        upstream.next_ping = now + lease / 4;
+        upstream.ping_number += 1;
+        upstream.pings.push_back((upstream.ping_number, now));
+        if upstream.pings.len() > PINGS_MAX {
+            upstream.pings.pop_front();
+        }
+        let number = upstream.ping_number;
+        core.tell_parent(Up::Ping { number });
+    }
 }
 
 impl Upstream {
@@ -312,10 +373,10 @@ impl<S: MetaStore> Replica<S> {
 
     pub(crate) fn parent_lost(&mut self) {
         self.answer_fact_asks();
-        self.refuse_catches();
-        self.part_from_home();
+        self.children.refuse_catches();
+        self.locks.part_from_home(&mut self.children);
         self.uplink.claims.parent_lost();
-        self.note_taken_along();
+        self.locks.note_taken_along(&self.core);
         self.uplink.session = None;
         self.core.line = None;
         self.locks.end_session();
@@ -324,43 +385,8 @@ impl<S: MetaStore> Replica<S> {
         self.requests.wake_parked();
         self.locks_parent_lost();
         self.locks.end_lock_rounds_of_home();
-        self.left_locks_parent_lost();
-    }
-
-    /// When the home was heard last: from the home itself, or by the word of our parent, which is as old as its last
-    /// answer to a ping (a quarter of a lease). `None`: not since this replica was opened.
-    pub fn home_heard(&self) -> Option<Time> {
-        if self.core.config.role == Role::Home { Some(self.core.now) } else { self.uplink.home_heard }
-    }
-
-    /// Whether the home was heard of within a lease, and a while for two hops' pings. `None`: not since this replica was
-    /// opened.
-    pub fn is_home_reachable(&self, now: Time) -> Option<bool> {
-        let within = self.core.config.lease + self.core.config.lease / 2;
-        self.home_heard().map(|heard| now < heard + within)
-    }
-
-    /// The parent says how long ago it heard the home.
-    fn note_home(&mut self, ms: Option<u64>) {
-        let Some(ms) = ms else { return };
-        let heard = Time::from_micros(self.core.now.as_micros().saturating_sub(ms.saturating_mul(1000)));
-        self.uplink.home_heard = Some(self.uplink.home_heard.map_or(heard, |known| known.max(heard)));
-    }
-
-    /// Whether a request may wait for the session to come up.
-    pub(crate) fn is_connecting(&self) -> bool {
-        self.is_beginning(Duration::from_secs(2))
-    }
-
-    /// Whether a parent is there that will soon be able to answer. One that does not catch up within a lease is
-    /// itself cut off, and whoever asks for something new is better told so at once.
-    pub(crate) fn is_catching_up(&self) -> bool {
-        self.is_beginning(self.core.config.lease)
-    }
-
-    fn is_beginning(&self, within: Duration) -> bool {
-        let is_young = |up: &Upstream| self.core.now < up.began + within;
-        self.core.standing() != Some(UplinkState::Live) && self.uplink.session.as_ref().is_some_and(is_young)
+        self.locks.left_locks_parent_lost(&mut self.core, &mut self.children);
+        self.settle_requests();
     }
 
     pub(crate) fn set_standing(&mut self, state: UplinkState) {
@@ -368,11 +394,6 @@ impl<S: MetaStore> Replica<S> {
             line.state = state;
         }
         self.requests.wake_parked();
-    }
-
-    /// What the parent has of an origin, as far as it said.
-    pub(crate) fn parent_has(&self, origin: OriginId) -> u64 {
-        self.uplink.session.as_ref().map_or(0, |up| up.applied_of(origin))
     }
 
     /// Says what we watch and asks for images.
@@ -385,7 +406,7 @@ impl<S: MetaStore> Replica<S> {
             }
             let own = self.core.config.origin;
             let mut keys = Vec::new();
-            for position in self.core.state.log().tentative_through(own, self.parent_has(own)) {
+            for position in self.core.state.log().tentative_through(own, self.uplink.parent_has(own)) {
                 keys.extend(self.core.state.log_entry(position)?.touched.into_iter().map(|(key, _)| key));
             }
             keys.sort_unstable();
@@ -397,7 +418,7 @@ impl<S: MetaStore> Replica<S> {
         self.locks_reclaim();
         self.core.tell_parent(Up::Start);
         self.set_standing(UplinkState::CatchingUp);
-        self.begin_vouched();
+        self.locks.begin_vouched(&self.core);
         Ok(())
     }
 
@@ -427,18 +448,11 @@ impl<S: MetaStore> Replica<S> {
             .map(|(position, _)| position)
             .collect();
         for position in done {
-            self.note_built_upon(position)?;
+            self.uplink.note_built_upon(&mut self.core, position)?;
             self.core.state.delete_row(log_key(position));
             self.core.state.stage_forgotten(position);
         }
         Ok(())
-    }
-
-    /// The parent sends or takes contents.
-    pub(crate) fn note_moved(&mut self, peer: PeerId) {
-        if let Some(upstream) = self.uplink.session.as_mut().filter(|_| self.core.parent() == Some(peer)) {
-            upstream.heard = self.core.now;
-        }
     }
 
     /// Pings, and gives up a parent that has been silent for a lease.
@@ -454,26 +468,13 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         if now >= upstream.next_ping {
-            self.ping();
-            self.ask_renewal();
-            self.ask_whether_lost();
-            self.ask_what_is_lost();
+            self.uplink.ping(&mut self.core);
+            Histories::ask_renewal(&mut self.core);
+            self.uplink.ask_whether_lost(&mut self.core);
+            self.uplink.ask_what_is_lost(&mut self.core);
             self.ask_about_former()?;
         }
         Ok(())
-    }
-
-    fn ping(&mut self) {
-        let (now, lease) = (self.core.now, self.core.config.lease);
-        let Some(upstream) = self.uplink.session.as_mut() else { return };
-        upstream.next_ping = now + lease / 4;
-        upstream.ping_number += 1;
-        upstream.pings.push_back((upstream.ping_number, now));
-        if upstream.pings.len() > PINGS_MAX {
-            upstream.pings.pop_front();
-        }
-        let number = upstream.ping_number;
-        self.core.tell_parent(Up::Ping { number });
     }
 
     pub(crate) fn upstream_timeout(&self) -> Option<Time> {

@@ -67,8 +67,10 @@ impl<S: MetaStore> Replica<S> {
         self.contents.note_holders_moved(&self.core);
         self.contents.note_child_away(&self.core);
         self.contents.note_went(origin);
-        self.locks_child_away(origin);
-        self.end_lock_rounds_of(origin);
+        self.locks.locks_child_away(&mut self.core, &mut self.children, origin);
+        self.settle_requests();
+        self.locks.end_lock_rounds_of(&mut self.core, &mut self.children, origin);
+        self.settle_requests();
         if parting == Parting::Left {
             self.children.returning.forget(origin);
         }
@@ -140,11 +142,14 @@ impl<S: MetaStore> Replica<S> {
             // The locks of a station are kept for longer.
             if self.children.remove(origin).is_some_and(|child| !child.is_station) {
                 self.core.state.delete_row(origin_key(table::CHILD, origin));
-                self.locks_leave(origin);
+                self.locks.locks_leave(&mut self.core, &mut self.children, origin);
+                self.settle_requests();
             }
         }
-        self.check_kept_locks();
-        self.check_lock_grace();
+        self.locks.check_kept_locks(&mut self.core, &mut self.children);
+        self.settle_requests();
+        self.locks.check_lock_grace(&mut self.core, &mut self.children);
+        self.settle_requests();
         self.children.unblock();
         self.children.next_check = self.next_child_end();
         Ok(())

@@ -1,6 +1,6 @@
 //! Members that see a part of the tree only: one directory and what lies below it.
 //!
-//! All that a client is told goes through [`Replica::shown`]: what lies outside of its part is told as absent, but for the
+//! All that a client is told goes through [`Children::shown`]: what lies outside of its part is told as absent, but for the
 //! directories on the way from the root, of which it sees themselves and the one name that leads on. So its mount has a root
 //! and a path to its part like any other, and nothing else in it.
 //!
@@ -32,14 +32,6 @@ impl Way {
 }
 
 impl<S: MetaStore> Replica<S> {
-    /// What a child says, as far as it may: see [`Replica::confine`].
-    pub(crate) fn confined(&self, peer: PeerId, origin: OriginId, up: Up) -> Result<Up, StepError> {
-        match self.children.by_origin.get(&origin).and_then(|child| child.part) {
-            Some(part) => Children::confine(&self.core, peer, part, up),
-            None => Ok(up),
-        }
-    }
-
     /// Ends the sessions of those whose part a directory came into, or left.
     pub(crate) fn end_moved_parts(&mut self, changed: &[Changed]) -> Result<(), StorageError> {
         let parts: Vec<(OriginId, PeerId, FileId)> = (self.children.by_origin.iter())
@@ -62,6 +54,20 @@ impl<S: MetaStore> Replica<S> {
 }
 
 impl Children {
+    /// What a child says, as far as it may: see [`Children::confine`].
+    pub(crate) fn confined<S: MetaStore>(
+        &self,
+        core: &Core<S>,
+        peer: PeerId,
+        origin: OriginId,
+        up: Up,
+    ) -> Result<Up, StepError> {
+        match self.by_origin.get(&origin).and_then(|child| child.part) {
+            Some(part) => Self::confine(core, peer, part, up),
+            None => Ok(up),
+        }
+    }
+
     /// The directory below which a member works; `None`: the whole volume.
     pub(crate) fn part_of<S: MetaStore>(core: &Core<S>, origin: OriginId) -> Result<Option<FileId>, StorageError> {
         Ok(match core.state.image(&Key::Origin(origin))? {
@@ -76,8 +82,8 @@ impl Children {
         origin: OriginId,
         file: FileId,
     ) -> Result<bool, StorageError> {
-        match Children::part_of(core, origin)? {
-            Some(top) => Children::lies_within(core, file, top),
+        match Self::part_of(core, origin)? {
+            Some(top) => Self::lies_within(core, file, top),
             None => Ok(true),
         }
     }
@@ -106,16 +112,14 @@ impl Children {
     ) -> Result<KeyImage, StorageError> {
         let Some(top) = part.filter(|_| pair.image.is_some()) else { return Ok(pair) };
         let is_shown = match (&pair.key, &pair.image) {
-            (Key::Inode(file), _) => {
-                Children::lies_within(core, *file, top)? || Children::way_to(core, top)?.passes(*file)
-            }
+            (Key::Inode(file), _) => Self::lies_within(core, *file, top)? || Self::way_to(core, top)?.passes(*file),
             (Key::Entry(directory, name), _) => {
-                Children::lies_within(core, *directory, top)? || Children::way_to(core, top)?.leads(*directory, name)
+                Self::lies_within(core, *directory, top)? || Self::way_to(core, top)?.leads(*directory, name)
             }
             (Key::Conflict(_), Some(Image::Conflict(report))) => {
-                Children::lies_within(core, report.file, top)?
+                Self::lies_within(core, report.file, top)?
                     && match &report.place {
-                        Some(place) => Children::lies_within(core, place.parent, top)?,
+                        Some(place) => Self::lies_within(core, place.parent, top)?,
                         None => true,
                     }
             }
@@ -131,10 +135,8 @@ impl Children {
         about: Option<&Key>,
         (verdict, images): (Verdict, Vec<KeyImage>),
     ) -> Result<(Verdict, Vec<KeyImage>), StorageError> {
-        let images: Vec<KeyImage> = images
-            .into_iter()
-            .map(|pair| Children::shown(core, Some(part), pair))
-            .collect::<Result<_, StorageError>>()?;
+        let images: Vec<KeyImage> =
+            images.into_iter().map(|pair| Self::shown(core, Some(part), pair)).collect::<Result<_, StorageError>>()?;
         let is_hidden = |key: &Key| images.iter().any(|pair| pair.key == *key && pair.image.is_none());
         match about {
             Some(key) if is_hidden(key) => Ok((Verdict::NotFound, images)),
@@ -150,10 +152,10 @@ impl Children {
         directory: FileId,
         after: Option<&Name>,
     ) -> Result<Option<Vec<KeyImage>>, StorageError> {
-        if Children::lies_within(core, directory, part)? {
+        if Self::lies_within(core, directory, part)? {
             return Ok(None);
         }
-        let way = Children::way_to(core, part)?;
+        let way = Self::way_to(core, part)?;
         let mut images = Vec::new();
         for (place, file) in way.0.iter().filter(|(place, _)| place.parent == directory) {
             if after.is_some_and(|after| place.name <= *after) {
@@ -176,14 +178,14 @@ impl Children {
         let (Question::Lookup { parent: about, .. }
         | Question::Attributes { file: about }
         | Question::List { directory: about, .. }) = *question;
-        Ok(!Children::lies_within(core, about, part)? && !Children::way_to(core, part)?.passes(about))
+        Ok(!Self::lies_within(core, about, part)? && !Self::way_to(core, part)?.passes(about))
     }
 
     /// Refuses what a child asks for outside of its part, and takes from lists what it may not look at.
     fn confine<S: MetaStore>(core: &Core<S>, peer: PeerId, part: FileId, up: Up) -> Result<Up, StepError> {
         let outside = || Err(StepError::Peer(peer, "asks for what lies outside of its part of the volume".to_owned()));
         let is_seen = |file: FileId| -> Result<bool, StorageError> {
-            Ok(Children::lies_within(core, file, part)? || Children::way_to(core, part)?.passes(file))
+            Ok(Self::lies_within(core, file, part)? || Self::way_to(core, part)?.passes(file))
         };
         match up {
             Up::Watch { files } => {
@@ -224,10 +226,10 @@ impl Children {
         if !old.is_directory() || from == to {
             return Ok(false);
         }
-        if *file == part || Children::way_to(core, part)?.0.iter().any(|(_, at)| at == file) {
+        if *file == part || Self::way_to(core, part)?.0.iter().any(|(_, at)| at == file) {
             return Ok(true);
         }
-        Ok(Children::lies_within(core, from.parent, part)? != Children::lies_within(core, to.parent, part)?)
+        Ok(Self::lies_within(core, from.parent, part)? != Self::lies_within(core, to.parent, part)?)
     }
 }
 

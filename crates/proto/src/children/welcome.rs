@@ -57,7 +57,7 @@ impl<S: MetaStore> Replica<S> {
             let (through, chain) = wayfs_tree::applied_chain(&self.core.state.tx(), of)?;
             applied.push(Applied { origin: of, through, chain });
             if is_station || of == origin {
-                self.add_subject(origin, of);
+                self.children.add_subject(&mut self.core, origin, of);
             }
         }
         let image = if is_station { None } else { Children::origin_image(&mut self.core, origin)? };

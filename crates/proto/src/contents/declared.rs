@@ -76,27 +76,25 @@ impl Contents {
         let Some(bytes) = core.state.tx().get_raw(&record_key(VANISHED, version))? else { return Ok(()) };
         let file = unpack::<Vanished>(&bytes)?.file;
         self.take_vanished(core, version)?;
-        Contents::put_declared(core, LossNews { file, version, report: UNREPORTED, is_replaced: false }, None)
+        Self::put_declared(core, LossNews { file, version, report: UNREPORTED, is_replaced: false }, None)
     }
-}
 
-impl Contents {
     /// Whether this version's bytes are lost, as far as this replica was told: gone at their writer (which this is), or
     /// declared lost by the home, be it that the file shows another version since.
     pub(crate) fn is_lost<S: MetaStore>(core: &Core<S>, version: RecordId) -> Result<bool, StorageError> {
         // While a server waits for it, others may have it.
-        if Contents::has_row(core, VANISHED, version)? && !Contents::has_row(core, table::MISSING, version)? {
+        if Self::has_row(core, VANISHED, version)? && !Self::has_row(core, table::MISSING, version)? {
             return Ok(true);
         }
         let image = core.state.image(&Key::Conflict(version))?;
         let is_shown = matches!(image, Some(Image::Conflict(report)) if report.is_bare_loss());
-        Ok(is_shown || Contents::fate(core, version)? == Fate::Lost)
+        Ok(is_shown || Self::fate(core, version)? == Fate::Lost)
     }
 
     /// Whether the home declared this version lost, as far as this replica was told, and it has not turned up: nobody tells any more
     /// how far it came.
     pub(crate) fn is_declared_lost<S: MetaStore>(core: &Core<S>, version: RecordId) -> Result<bool, StorageError> {
-        Ok(Contents::fate(core, version)? == Fate::Lost)
+        Ok(Self::fate(core, version)? == Fate::Lost)
     }
 
     /// What is known of a version, without what is not so of lost bytes.
@@ -105,10 +103,10 @@ impl Contents {
         version: RecordId,
         facts: Facts,
     ) -> Result<Facts, StorageError> {
-        if Contents::is_lost(core, version)? {
+        if Self::is_lost(core, version)? {
             return Ok(Facts { safe: Fact::No, stable: Fact::No, ..facts });
         }
-        Ok(match Contents::fate(core, version)? {
+        Ok(match Self::fate(core, version)? {
             Fate::Unknown => Facts { safe: Fact::Unknown, stable: Fact::Unknown, ..facts },
             Fate::Told | Fate::Lost => facts.completed(),
         })
@@ -116,12 +114,12 @@ impl Contents {
 
     fn fate<S: MetaStore>(core: &Core<S>, version: RecordId) -> Result<Fate, StorageError> {
         // The mark of what is stable may be ahead of the home's word on a version whose writer said that it is gone.
-        if core.config.role == Role::Station && Contents::has_row(core, VANISHED, version)? {
+        if core.config.role == Role::Station && Self::has_row(core, VANISHED, version)? {
             return Ok(Fate::Unknown);
         }
         let Some(bytes) = core.state.store().get(&record_key(LOST, version))? else { return Ok(Fate::Told) };
         for of in [table::OWED, table::LENT, table::MISSING] {
-            if Contents::has_row(core, of, version)? {
+            if Self::has_row(core, of, version)? {
                 return Ok(Fate::Told);
             }
         }
@@ -145,10 +143,10 @@ impl Contents {
         version: RecordId,
         missing: &Missing,
     ) -> Result<(), StorageError> {
-        if Contents::is_vanished(core, version)? {
+        if Self::is_vanished(core, version)? {
             let (file, content) = (missing.file, missing.content.clone());
             let news = LossNews { file, version, report: UNREPORTED, is_replaced: false };
-            return Contents::put_declared(core, news, Some(content));
+            return Self::put_declared(core, news, Some(content));
         }
         // Somebody had it after all, and there was no report.
         let key = record_key(LOST, version);
@@ -175,6 +173,6 @@ impl Contents {
         let content = content.or(known.map(|known| known.content)).unwrap_or(Content::EMPTY);
         let lost = Lost { file, content, report, is_replaced, mtime: core.wall };
         core.state.put_row(record_key(LOST, version), pack(&lost));
-        Contents::limit_lost(core)
+        Self::limit_lost(core)
     }
 }

@@ -77,7 +77,7 @@ impl<S: MetaStore> Replica<S> {
             else {
                 return Ok(());
             };
-            self.settle_missing(now, &missing);
+            self.contents.settle_missing(&mut self.core, &mut self.children, now, &missing);
             missing.file
         };
         self.contents.owe(&mut self.core, now, file, content.clone())

@@ -29,41 +29,6 @@ type Rows = Vec<(Vec<u8>, Vec<u8>)>;
 const OFFERED_PER_MESSAGE: usize = 1024;
 
 impl<S: MetaStore> Replica<S> {
-    /// Offers all of it to a parent, once in a session.
-    pub(crate) fn tell_former(&mut self) -> Result<(), StorageError> {
-        let Some(said) = self.contents.said.as_mut().filter(|said| !said.former) else { return Ok(()) };
-        if self.core.parent_stamp().is_none() {
-            return Ok(());
-        }
-        said.former = true;
-        let tables = [(table::LENT, self.core.state.totals().lent), (table::OWED, self.core.state.totals().owed)];
-        for (of, _) in tables.into_iter().filter(|(_, count)| *count > 0) {
-            let mut from = vec![of];
-            loop {
-                let rows = Contents::former_rows(&mut self.core, of, &from, OFFERED_PER_MESSAGE)?;
-                let Some((last, _)) = rows.last() else { break };
-                from.clone_from(last);
-                from.push(0);
-                let mut versions = Vec::new();
-                for (key, value) in &rows {
-                    let (file, content, to) = parse_row(of, value)?;
-                    let held = HeldVersion { version: parse_record_key(key)?, file, content };
-                    versions.push(LentVersion { held, to });
-                }
-                self.core.tell_parent(Up::Lent { versions });
-            }
-        }
-        Ok(())
-    }
-
-    /// Somebody looks for a version that is owed.
-    pub(crate) fn offer_former(&mut self, version: RecordId, file: FileId, content: Content) {
-        if version.origin() != self.core.config.origin && self.core.config.role == Role::Client {
-            let held = HeldVersion { version, file, content };
-            self.core.tell_parent(Up::Lent { versions: vec![LentVersion { held, to: None }] });
-        }
-    }
-
     /// Asks the parent what became of it: when something of it was pushed, and with every ping.
     pub(crate) fn ask_about_former(&mut self) -> Result<(), StorageError> {
         let (Some(said), Some(state)) = (&self.contents.said, self.core.standing()) else { return Ok(()) };
@@ -83,33 +48,9 @@ impl<S: MetaStore> Replica<S> {
         if versions.is_empty() {
             return Ok(());
         }
-        let ask = self.ask_facts_of_our_own(versions);
+        let ask = self.uplink.ask_facts_of_our_own(&mut self.core, versions);
         if let Some(said) = self.contents.said.as_mut() {
             said.former_ask = ask;
-        }
-        Ok(())
-    }
-
-    /// Somebody waits for *stable*: the parent is asked, once in a session, to bring home what is lent.
-    pub(crate) fn want_former(&mut self) -> Result<(), StorageError> {
-        let mut from = vec![table::LENT];
-        let mut through: BTreeMap<OriginId, u64> = BTreeMap::new();
-        while self.core.state.totals().lent > 0 {
-            let rows = Contents::former_rows(&mut self.core, table::LENT, &from, OFFERED_PER_MESSAGE)?;
-            let Some((last, _)) = rows.last() else { break };
-            from.clone_from(last);
-            from.push(0);
-            for (key, _) in &rows {
-                let record = parse_record_key(key)?;
-                through.insert(record.origin(), record.sequence());
-            }
-        }
-        for (origin, through) in through {
-            let Some(said) = self.contents.said.as_mut() else { break };
-            if said.former_wanted.get(&origin).is_none_or(|asked| *asked < through) {
-                said.former_wanted.insert(origin, through);
-                self.core.tell_parent(Up::Want { origin, through });
-            }
         }
         Ok(())
     }
@@ -124,7 +65,7 @@ impl<S: MetaStore> Replica<S> {
             self.contents.take_lent(&mut self.core, version)?;
         } else if facts.safe.holds() {
             self.contents.lend(&mut self.core, version, None)?;
-        } else if facts.visible == Fact::No && self.was_written_again(version) {
+        } else if facts.visible == Fact::No && self.uplink.was_written_again(version) {
             // Nobody who orders records has this one: it is answered for by the name by which it was written again.
             self.contents.take_lent(&mut self.core, version)?;
         } else if self.is_unknown_to_all(version, facts) {
@@ -138,11 +79,70 @@ impl<S: MetaStore> Replica<S> {
     /// stable is the home's word: a station that cannot reach it, or was put back, says nothing of what it does not know.
     fn is_unknown_to_all(&self, version: RecordId, facts: Facts) -> bool {
         let nowhere = Facts { safe: Fact::Unknown, visible: Fact::No, stable: Fact::No };
-        facts == nowhere && self.core.is_trusted() && self.parent_has(version.origin()) < version.sequence()
+        facts == nowhere && self.core.is_trusted() && self.uplink.parent_has(version.origin()) < version.sequence()
     }
 }
 
 impl Contents {
+    /// Offers all of it to a parent, once in a session.
+    pub(crate) fn tell_former<S: MetaStore>(&mut self, core: &mut Core<S>) -> Result<(), StorageError> {
+        let Some(said) = self.said.as_mut().filter(|said| !said.former) else { return Ok(()) };
+        if core.parent_stamp().is_none() {
+            return Ok(());
+        }
+        said.former = true;
+        let tables = [(table::LENT, core.state.totals().lent), (table::OWED, core.state.totals().owed)];
+        for (of, _) in tables.into_iter().filter(|(_, count)| *count > 0) {
+            let mut from = vec![of];
+            loop {
+                let rows = Self::former_rows(core, of, &from, OFFERED_PER_MESSAGE)?;
+                let Some((last, _)) = rows.last() else { break };
+                from.clone_from(last);
+                from.push(0);
+                let mut versions = Vec::new();
+                for (key, value) in &rows {
+                    let (file, content, to) = parse_row(of, value)?;
+                    let held = HeldVersion { version: parse_record_key(key)?, file, content };
+                    versions.push(LentVersion { held, to });
+                }
+                core.tell_parent(Up::Lent { versions });
+            }
+        }
+        Ok(())
+    }
+
+    /// Somebody looks for a version that is owed.
+    pub(crate) fn offer_former<S: MetaStore>(core: &mut Core<S>, version: RecordId, file: FileId, content: Content) {
+        if version.origin() != core.config.origin && core.config.role == Role::Client {
+            let held = HeldVersion { version, file, content };
+            core.tell_parent(Up::Lent { versions: vec![LentVersion { held, to: None }] });
+        }
+    }
+
+    /// Somebody waits for *stable*: the parent is asked, once in a session, to bring home what is lent.
+    pub(crate) fn want_former<S: MetaStore>(&mut self, core: &mut Core<S>) -> Result<(), StorageError> {
+        let mut from = vec![table::LENT];
+        let mut through: BTreeMap<OriginId, u64> = BTreeMap::new();
+        while core.state.totals().lent > 0 {
+            let rows = Self::former_rows(core, table::LENT, &from, OFFERED_PER_MESSAGE)?;
+            let Some((last, _)) = rows.last() else { break };
+            from.clone_from(last);
+            from.push(0);
+            for (key, _) in &rows {
+                let record = parse_record_key(key)?;
+                through.insert(record.origin(), record.sequence());
+            }
+        }
+        for (origin, through) in through {
+            let Some(said) = self.said.as_mut() else { break };
+            if said.former_wanted.get(&origin).is_none_or(|asked| *asked < through) {
+                said.former_wanted.insert(origin, through);
+                core.tell_parent(Up::Want { origin, through });
+            }
+        }
+        Ok(())
+    }
+
     /// What nobody took over of it and is to be pushed.
     pub(crate) fn former_due<S: MetaStore>(
         &mut self,
@@ -154,7 +154,7 @@ impl Contents {
             return Ok(Vec::new());
         }
         let under_way = self.pushing.len() + self.pushed.len();
-        let rows = Contents::former_rows(core, table::OWED, &[table::OWED], room + under_way)?;
+        let rows = Self::former_rows(core, table::OWED, &[table::OWED], room + under_way)?;
         let mut due = Vec::new();
         for (key, value) in rows {
             let version = parse_record_key(&key)?;
@@ -166,9 +166,7 @@ impl Contents {
         self.former_pushed = due.len() < room;
         Ok(due)
     }
-}
 
-impl Contents {
     /// Rows of a table that are of former origins, from a key on.
     fn former_rows<S: MetaStore>(core: &mut Core<S>, of: u8, from: &[u8], limit: usize) -> Result<Rows, StorageError> {
         let (own, beyond) = origin_range(of, core.config.origin, 0);
@@ -206,7 +204,7 @@ impl Contents {
         client: OriginId,
         of: OriginId,
     ) -> Result<bool, StorageError> {
-        Ok(Contents::speaks_for(core, client, of)? || Children::origin_image(core, of)?.is_none())
+        Ok(Self::speaks_for(core, client, of)? || Children::origin_image(core, of)?.is_none())
     }
 }
 

@@ -8,8 +8,9 @@
 //! accounted for, and waits for what it is told to be held.
 
 use crate::api::{Output, PeerId, Role};
+use crate::children::Children;
 use crate::contents::{AWAITED, Contents, Missing, Owed, size_of};
-use crate::replica::{Replica, StepError};
+use crate::replica::{Core, Replica, StepError};
 use crate::state::tables::{origin_range, pack, parse_record_key, record_key, root_key, table, unpack};
 use std::collections::BTreeSet;
 use wayfs_types::{Content, FileId, MetaStore, OriginId, RecordId, StorageError};
@@ -60,41 +61,50 @@ impl<S: MetaStore> Replica<S> {
 }
 
 /// The parent's half.
-impl<S: MetaStore> Replica<S> {
+impl Contents {
     /// A child accounts for a record by sending it.
-    pub(crate) fn account(&mut self, child: OriginId, record: RecordId) {
-        if record.origin() == child && self.children.account(child, record.sequence()) {
-            self.core.state.stage_marks(child);
+    pub(crate) fn account<S: MetaStore>(
+        core: &mut Core<S>,
+        children: &mut Children,
+        child: OriginId,
+        record: RecordId,
+    ) {
+        if record.origin() == child && children.account(child, record.sequence()) {
+            core.state.stage_marks(child);
         }
     }
 
-    pub(crate) fn handle_holds(
+    pub(crate) fn handle_holds<S: MetaStore>(
         &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
         peer: PeerId,
         child: OriginId,
         through: u64,
         versions: Vec<HeldVersion>,
     ) -> Result<(), StepError> {
-        let applied = wayfs_tree::applied(&self.core.state.tx(), child)?;
+        let applied = wayfs_tree::applied(&core.state.tx(), child)?;
         let foreign = |held: &HeldVersion| held.version.origin() != child || held.version.sequence() > through;
         if through > applied || versions.iter().any(foreign) {
             return Err(StepError::Peer(peer, "accounts for records that did not come".to_owned()));
         }
         let held: BTreeSet<RecordId> = versions.iter().map(|held| held.version).collect();
         for HeldVersion { version, file, content } in versions {
-            self.note_held(child, version, file, content)?;
+            self.note_held(core, children, child, version, file, content)?;
         }
-        let from = self.children.accounted(child).unwrap_or(through);
-        self.note_let_go(child, from + 1, through, &held)?;
-        self.children.account(child, through);
-        self.core.state.stage_marks(child);
+        let from = children.accounted(child).unwrap_or(through);
+        self.note_let_go(core, children, child, from + 1, through, &held)?;
+        children.account(child, through);
+        core.state.stage_marks(child);
         Ok(())
     }
 
     /// A client of ours holds nothing of its records from one sequence through another but these: another parent called
     /// the rest safe, and nobody is going to push it to us.
-    pub(crate) fn note_let_go(
+    pub(crate) fn note_let_go<S: MetaStore>(
         &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
         child: OriginId,
         from: u64,
         through: u64,
@@ -102,88 +112,88 @@ impl<S: MetaStore> Replica<S> {
     ) -> Result<(), StorageError> {
         let (start, _) = origin_range(AWAITED, child, from);
         let (end, _) = origin_range(AWAITED, child, through.saturating_add(1).min(RecordId::SEQUENCE_MAX));
-        for (key, _) in self.core.state.tx().scan_raw(&start, &end, usize::MAX / 2)? {
+        for (key, _) in core.state.tx().scan_raw(&start, &end, usize::MAX / 2)? {
             let record = parse_record_key(&key)?;
             if held.contains(&record) {
                 continue;
             }
-            self.core.state.delete_row(key);
-            self.core.state.stage_marks(child);
-            let Some(mut missing) = Contents::missing(&mut self.core, record)? else { continue };
+            core.state.delete_row(key);
+            core.state.stage_marks(child);
+            let Some(mut missing) = Self::missing(core, record)? else { continue };
             if missing.holders.iter().any(|holder| *holder != child) {
                 missing.holders.retain(|holder| *holder != child);
-                self.core.state.put_row(record_key(table::MISSING, record), pack(&missing));
-            } else if self.core.config.role == Role::Station {
-                self.settle_missing(record, &missing);
+                core.state.put_row(record_key(table::MISSING, record), pack(&missing));
+            } else if core.config.role == Role::Station {
+                self.settle_missing(core, children, record, &missing);
                 // The home may have been told that somebody here holds it.
-                self.contents.gone.insert(record, false);
+                self.gone.insert(record, false);
             } else {
                 // It was put back, or is a copy: it has less than it had said. It is looked for like all that nobody has.
                 missing.holders.clear();
-                self.core.state.put_row(record_key(table::MISSING, record), pack(&missing));
-                self.contents.note_holders_moved(&self.core);
+                core.state.put_row(record_key(table::MISSING, record), pack(&missing));
+                self.note_holders_moved(core);
             }
         }
         Ok(())
     }
 
     /// A client of ours holds the contents of a version that came to us by another way, and will push them.
-    pub(crate) fn note_held(
+    pub(crate) fn note_held<S: MetaStore>(
         &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
         child: OriginId,
         version: RecordId,
         file: FileId,
         content: Content,
     ) -> Result<(), StorageError> {
         let Some(root) = content.root() else { return Ok(()) };
-        let is_owed = self.core.state.tx().get_raw(&record_key(table::OWED, version))?.is_some();
+        let is_owed = core.state.tx().get_raw(&record_key(table::OWED, version))?.is_some();
         if is_owed {
             return Ok(());
         }
-        if self.core.state.marks(child)?.stable >= version.sequence()
-            && !Contents::is_declared(&mut self.core, version)?
-        {
+        if core.state.marks(child)?.stable >= version.sequence() && !Self::is_declared(core, version)? {
             // It may have been told so while its line was broken, and answers for it again when it has pushed it. But what the home
             // looks for, since its own copy is gone, the mark says nothing of; nor does a station know of that.
-            if self.core.config.role == Role::Home && Contents::missing(&mut self.core, version)?.is_none() {
-                self.children.tell_stable(child, version);
+            if core.config.role == Role::Home && Self::missing(core, version)?.is_none() {
+                children.tell_stable(child, version);
             }
             return Ok(());
         }
-        let known = self.core.state.tx().get_raw(&record_key(table::MISSING, version))?;
+        let known = core.state.tx().get_raw(&record_key(table::MISSING, version))?;
         let missing = match known.map(|bytes| unpack::<Missing>(&bytes)).transpose()? {
             Some(missing) if missing.holders.contains(&child) => missing,
             Some(mut missing) => {
                 missing.holders.push(child);
                 missing
             }
-            None if self.is_revived(version, child, true)? => return Ok(()),
-            None if self.core.config.role == Role::Home => {
+            None if self.is_revived(core, children, version, child, true)? => return Ok(()),
+            None if core.config.role == Role::Home => {
                 // It is here, or was replaced by somebody who had seen it.
-                self.children.tell_stable(child, version);
+                children.tell_stable(child, version);
                 return Ok(());
             }
-            None if self.contents.announced.take(&content) => {
+            None if self.announced.take(&content) => {
                 // Its push was faster than its account.
-                return self.contents.owe(&mut self.core, version, file, content);
+                return self.owe(core, version, file, content);
             }
             None => {
-                self.core.state.stage_totals().missing += 1;
-                self.core.state.stage_totals().missing_bytes += size_of(&content);
-                self.core.state.put_row(root_key(&root, version), Vec::new());
+                core.state.stage_totals().missing += 1;
+                core.state.stage_totals().missing_bytes += size_of(&content);
+                core.state.put_row(root_key(&root, version), Vec::new());
                 let output = Output::Applied { file, record: version, content: Some(content.clone()) };
-                self.core.state.stage_output(output);
+                core.state.stage_output(output);
                 Missing { holders: vec![child], ..Missing::of(file, version, content) }
             }
         };
-        if self.core.config.role == Role::Station {
+        if core.config.role == Role::Station {
             // The home may have been told that nobody here has it.
-            self.contents.spares.insert(version);
+            self.spares.insert(version);
         }
-        self.core.state.put_row(record_key(table::MISSING, version), pack(&missing));
-        self.core.state.put_row(record_key(AWAITED, version), Vec::new());
-        self.contents.note_awaited(version);
-        self.core.state.stage_marks(child);
+        core.state.put_row(record_key(table::MISSING, version), pack(&missing));
+        core.state.put_row(record_key(AWAITED, version), Vec::new());
+        self.note_awaited(version);
+        core.state.stage_marks(child);
         Ok(())
     }
 }

@@ -144,7 +144,8 @@ impl<S: MetaStore> Replica<S> {
     /// rest (`tell_lent`).
     pub(crate) fn offer_lent(&mut self, lent: LentVersion) {
         let version = lent.held.version;
-        if version.origin() != self.core.config.origin || version.sequence() <= self.parent_has(version.origin()) {
+        if version.origin() != self.core.config.origin || version.sequence() <= self.uplink.parent_has(version.origin())
+        {
             self.core.tell_parent(Up::Lent { versions: vec![lent] });
         }
     }
@@ -152,7 +153,7 @@ impl<S: MetaStore> Replica<S> {
     /// Tells a parent what we lent to others and could give it: of those of our records that it has.
     pub(crate) fn tell_lent(&mut self) -> Result<(), StorageError> {
         if self.core.config.role == Role::Client {
-            self.tell_former()?;
+            self.contents.tell_former(&mut self.core)?;
         }
         let own = self.core.config.origin;
         let Some(said) = self.contents.said.as_mut().filter(|_| self.core.config.role == Role::Client) else {
@@ -170,31 +171,7 @@ impl<S: MetaStore> Replica<S> {
         }
         let (start, _) = origin_range(table::LENT, own, from + 1);
         let (end, _) = origin_range(table::LENT, own, through + 1);
-        self.tell_lent_in(start, &end, present)
-    }
-
-    /// Tells of the rows of a range, but for what is lent to this very parent and nobody looked for.
-    fn tell_lent_in(&mut self, mut start: Vec<u8>, end: &[u8], present: Option<Stamp>) -> Result<(), StorageError> {
-        loop {
-            let pairs = self.core.state.tx().scan_raw(&start, end, LENT_PER_MESSAGE)?;
-            let Some((last, _)) = pairs.last() else { return Ok(()) };
-            start.clone_from(last);
-            start.push(0);
-            let mut versions = Vec::new();
-            for (key, value) in &pairs {
-                let Lent { file, content, to } = unpack(value)?;
-                let version = parse_record_key(key)?;
-                let store = |stamp: Stamp| (stamp.origin, stamp.born);
-                // No mark says what became of what was looked for, and a word of it may have been cut off with the last session.
-                if to.is_none() || to.map(store) != present.map(store) || self.contents.is_sought(&version) {
-                    let held = HeldVersion { version, file, content };
-                    versions.push(LentVersion { held, to: to.map(|stamp| stamp.origin) });
-                }
-            }
-            if !versions.is_empty() {
-                self.core.tell_parent(Up::Lent { versions });
-            }
-        }
+        self.contents.tell_lent_in(&mut self.core, start, &end, present)
     }
 
     /// [`crate::Input::MakeRoom`]: the cache has no room but for contents that the home does not have.
@@ -209,6 +186,36 @@ impl<S: MetaStore> Replica<S> {
 }
 
 impl Contents {
+    /// Tells of the rows of a range, but for what is lent to this very parent and nobody looked for.
+    fn tell_lent_in<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        mut start: Vec<u8>,
+        end: &[u8],
+        present: Option<Stamp>,
+    ) -> Result<(), StorageError> {
+        loop {
+            let pairs = core.state.tx().scan_raw(&start, end, LENT_PER_MESSAGE)?;
+            let Some((last, _)) = pairs.last() else { return Ok(()) };
+            start.clone_from(last);
+            start.push(0);
+            let mut versions = Vec::new();
+            for (key, value) in &pairs {
+                let Lent { file, content, to } = unpack(value)?;
+                let version = parse_record_key(key)?;
+                let store = |stamp: Stamp| (stamp.origin, stamp.born);
+                // No mark says what became of what was looked for, and a word of it may have been cut off with the last session.
+                if to.is_none() || to.map(store) != present.map(store) || self.is_sought(&version) {
+                    let held = HeldVersion { version, file, content };
+                    versions.push(LentVersion { held, to: to.map(|stamp| stamp.origin) });
+                }
+            }
+            if !versions.is_empty() {
+                core.tell_parent(Up::Lent { versions });
+            }
+        }
+    }
+
     /// The parent vouches for our own records: those that are stable we need not keep, those that are safe it has.
     pub(crate) fn release_own<S: MetaStore>(
         &mut self,
@@ -239,7 +246,7 @@ impl Contents {
         if floor > through {
             return Ok(());
         }
-        if Contents::rows_of(core, of) == 0 {
+        if Self::rows_of(core, of) == 0 {
             self.raise_floor(of, origin, through + 1);
             return Ok(());
         }
@@ -311,9 +318,7 @@ impl Contents {
     pub(crate) fn bytes_sent_home(&self) -> u64 {
         self.sent_home.values().sum()
     }
-}
 
-impl Contents {
     /// Rows of a table of contents that this client answers for.
     fn rows_of<S: MetaStore>(core: &Core<S>, of: u8) -> i64 {
         let sum = |count: fn(&Totals) -> i64| core.state.total(count);
@@ -333,6 +338,220 @@ impl Contents {
         let Some(bytes) = core.state.store().get(&record_key(table::LENT, version))? else { return Ok(None) };
         Ok(unpack::<Lent>(&bytes)?.to.map(|stamp| stamp.origin))
     }
+
+    fn note_spare<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        child: OriginId,
+        lent: LentVersion,
+    ) -> Result<(), StorageError> {
+        let LentVersion { held: HeldVersion { version, file, content }, to } = lent;
+        let Some(root) = content.root() else { return Ok(()) };
+        let origin = version.origin();
+        let known = Self::missing(core, version)?;
+        if core.config.role == Role::Home {
+            match known {
+                Some(missing) => {
+                    self.replacing.note_told(version, child);
+                    self.put_spare(core, children, version, missing, child, to);
+                }
+                // Only of what is missing: a child may name any number of versions.
+                None if self.is_revived(core, children, version, child, false)? => {
+                    self.replacing.note_told(version, child)
+                }
+                None if Histories::has_record(core, version)? => {
+                    // It is here, or was replaced by somebody who had seen it.
+                    children.tell_stable(child, version);
+                }
+                None => self.note_early_spare(version, child),
+            }
+            return Ok(());
+        }
+        if core.state.tx().get_raw(&record_key(table::OWED, version))?.is_some() {
+            return Ok(());
+        }
+        if version.sequence() > wayfs_tree::applied(&core.state.tx(), origin)? {
+            // Of a former origin of its writer: it tells again in its next session.
+            return Ok(());
+        }
+        if core.state.marks(origin)?.stable >= version.sequence() && !Self::is_declared(core, version)? {
+            if let Some(missing) = known {
+                self.settle_missing(core, children, version, &missing);
+            }
+            children.tell_stable(child, version);
+            return Ok(());
+        }
+        // We were put back, and have forgotten: the home was told that we have it, and asks nobody else.
+        let is_said_to_be_here = to == Some(core.config.origin);
+        match known {
+            Some(missing) => self.put_spare(core, children, version, missing, child, to),
+            None if self.announced.take(&content) => {
+                return self.owe(core, version, file, content);
+            }
+            None => {
+                core.state.stage_totals().missing += 1;
+                core.state.stage_totals().missing_bytes += size_of(&content);
+                core.state.put_row(root_key(&root, version), Vec::new());
+                self.note_row(table::MISSING, version);
+                let output = Output::Applied { file, record: version, content: Some(content.clone()) };
+                core.state.stage_output(output);
+                self.put_spare(core, children, version, Missing::of(file, version, content), child, to);
+            }
+        }
+        self.spares.insert(version);
+        let is_wanted = self.wanted.contains(&version) || self.wanted_below.contains(&version);
+        if is_said_to_be_here || is_wanted {
+            children.tell(child, Down::Want { versions: vec![version] });
+        }
+        Ok(())
+    }
+
+    fn put_spare<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &Children,
+        version: RecordId,
+        mut missing: Missing,
+        child: OriginId,
+        to: Option<OriginId>,
+    ) {
+        missing.claimed = to.or(missing.claimed);
+        if children.is_client(child) {
+            // A client that was to push it, and lent it to another meanwhile, pushes it no more before it is asked.
+            missing.holders.retain(|holder| *holder != child);
+        }
+        if !missing.holders.contains(&child) && !missing.spares.contains(&child) {
+            missing.spares.push(child);
+            let excess = missing.spares.len().saturating_sub(HOLDERS_MAX);
+            missing.spares.drain(..excess);
+        }
+        core.state.put_row(record_key(table::MISSING, version), pack(&missing));
+        self.note_holders_moved(core);
+    }
+
+    /// A station tells the home of what somebody below it could give.
+    pub(crate) fn tell_spares<S: MetaStore>(&mut self, core: &mut Core<S>) -> Result<(), StorageError> {
+        if core.config.role != Role::Station || self.spares.is_empty() || core.state.ticket() > core.state.stored() {
+            if !self.spares.is_empty() {
+                core.state.want_sync();
+            }
+            return Ok(());
+        }
+        let mut versions = Vec::new();
+        for version in std::mem::take(&mut self.spares) {
+            let Some(missing) = Self::missing(core, version)? else { continue };
+            let held = HeldVersion { version, file: missing.file, content: missing.content };
+            versions.push(LentVersion { held, to: missing.claimed });
+        }
+        for part in versions.chunks(LENT_PER_MESSAGE) {
+            core.tell_parent(Up::Lent { versions: part.to_vec() });
+        }
+        Ok(())
+    }
+
+    /// In a new session a station tells again what clients below it could give.
+    pub(crate) fn retell_spares<S: MetaStore>(&mut self, core: &Core<S>) -> Result<(), StorageError> {
+        let mut spares = Vec::new();
+        core.state.each(&[table::MISSING], &[table::MISSING + 1], |key, value| {
+            if !unpack::<Missing>(value)?.spares.is_empty() {
+                spares.push(parse_record_key(key)?);
+            }
+            Ok(())
+        })?;
+        self.spares.extend(spares);
+        Ok(())
+    }
+
+    /// A client speaks for what it wrote itself, be it under an origin that it had before.
+    fn check_lent<S: MetaStore>(
+        core: &mut Core<S>,
+        peer: PeerId,
+        child: OriginId,
+        versions: &[LentVersion],
+    ) -> Result<(), StepError> {
+        let protocol_violation = |text: &str| Err(StepError::Peer(peer, text.to_owned()));
+        let Some(image) = Children::origin_image(core, child)? else { return protocol_violation("is not known here") };
+        if matches!(image.admitted, Admitted::Reader | Admitted::Revoked) {
+            return protocol_violation("offers contents and may only read");
+        }
+        for version in versions.iter().map(|lent| lent.held.version) {
+            let origin = version.origin();
+            if origin == child && version.sequence() > image.applied {
+                return protocol_violation("accounts for records that did not come");
+            }
+            if !Self::may_speak_for(core, child, origin)? {
+                return protocol_violation("offers contents of another's records");
+            }
+        }
+        Ok(())
+    }
+
+    /// Who is to be asked for contents in place of those who have them on record: nobody as long as one of these is
+    /// there, or was lately.
+    fn replacements<S: MetaStore>(
+        &mut self,
+        core: &Core<S>,
+        children: &Children,
+        missing: &Missing,
+        version: RecordId,
+    ) -> Replacements {
+        let (spares, mut silent) = self.spares_there(children, missing, version);
+        let mut is_lately = false;
+        for holder in &missing.holders {
+            let is_there = children.peer_of(*holder).is_some();
+            // A client pushes what it has without being asked.
+            let is_station = children.is_station(*holder);
+            let replacing = &mut self.replacing;
+            if is_there {
+                replacing.away.remove(holder);
+                if !is_station || replacing.has_told(version, *holder) {
+                    return Replacements::Held;
+                }
+                silent.push(*holder);
+            }
+            // Who is there, and does not tell that it has them while another could give them, may have been put back.
+            let since = if is_there { &mut replacing.claims } else { &mut replacing.away };
+            is_lately |= core.now < *since.entry(*holder).or_insert(core.now) + AWAY_MAX;
+        }
+        if let Some(claimed) = missing.claimed.filter(|claimed| !missing.holders.contains(claimed)) {
+            // It tells us itself when it comes, and is a holder then.
+            let since = *self.replacing.claims.entry(claimed).or_insert(core.now);
+            is_lately |= core.now < since + AWAY_MAX;
+        }
+        if is_lately {
+            self.replacing.is_early = true;
+            return Replacements::Early;
+        }
+        if spares.is_empty() && !silent.is_empty() {
+            // It says that it has it, or that it has it not.
+            silent.retain(|holder| self.replacing.asked.insert((version, *holder)));
+            return if silent.is_empty() { Replacements::Held } else { Replacements::Silent(silent) };
+        }
+        Replacements::Ask(spares)
+    }
+
+    /// Somebody came or went: perhaps another has to be asked for what is missing.
+    pub(crate) fn note_holders_moved<S: MetaStore>(&mut self, core: &Core<S>) {
+        if core.config.role == Role::Home {
+            self.replacing.begin(core.now);
+        }
+    }
+
+    /// Who is there and could give contents; and stations that are on record as such and have not told so in their present sessions:
+    /// if we were put back to an older copy, they may have been told since that we have them.
+    fn spares_there(
+        &self,
+        children: &Children,
+        missing: &Missing,
+        version: RecordId,
+    ) -> (Vec<OriginId>, Vec<OriginId>) {
+        let there = missing.spares.iter().copied().filter(|spare| children.peer_of(*spare).is_some());
+        there.partition(|spare| {
+            let is_station = children.is_station(*spare);
+            !is_station || self.replacing.has_told(version, *spare)
+        })
+    }
 }
 
 /// The parent's half.
@@ -351,150 +570,9 @@ impl<S: MetaStore> Replica<S> {
         for lent in versions {
             let origin = lent.held.version.origin();
             if is_station && Children::origin_image(&mut self.core, origin)?.is_some() {
-                self.add_subject(child, origin);
+                self.children.add_subject(&mut self.core, child, origin);
             }
-            self.note_spare(child, lent)?;
-        }
-        Ok(())
-    }
-
-    fn note_spare(&mut self, child: OriginId, lent: LentVersion) -> Result<(), StorageError> {
-        let LentVersion { held: HeldVersion { version, file, content }, to } = lent;
-        let Some(root) = content.root() else { return Ok(()) };
-        let origin = version.origin();
-        let known = Contents::missing(&mut self.core, version)?;
-        if self.core.config.role == Role::Home {
-            match known {
-                Some(missing) => {
-                    self.contents.replacing.note_told(version, child);
-                    self.put_spare(version, missing, child, to);
-                }
-                // Only of what is missing: a child may name any number of versions.
-                None if self.is_revived(version, child, false)? => self.contents.replacing.note_told(version, child),
-                None if Histories::has_record(&mut self.core, version)? => {
-                    // It is here, or was replaced by somebody who had seen it.
-                    self.children.tell_stable(child, version);
-                }
-                None => self.contents.note_early_spare(version, child),
-            }
-            return Ok(());
-        }
-        if self.core.state.tx().get_raw(&record_key(table::OWED, version))?.is_some() {
-            return Ok(());
-        }
-        if version.sequence() > wayfs_tree::applied(&self.core.state.tx(), origin)? {
-            // Of a former origin of its writer: it tells again in its next session.
-            return Ok(());
-        }
-        if self.core.state.marks(origin)?.stable >= version.sequence()
-            && !Contents::is_declared(&mut self.core, version)?
-        {
-            if let Some(missing) = known {
-                self.settle_missing(version, &missing);
-            }
-            self.children.tell_stable(child, version);
-            return Ok(());
-        }
-        // We were put back, and have forgotten: the home was told that we have it, and asks nobody else.
-        let is_said_to_be_here = to == Some(self.core.config.origin);
-        match known {
-            Some(missing) => self.put_spare(version, missing, child, to),
-            None if self.contents.announced.take(&content) => {
-                return self.contents.owe(&mut self.core, version, file, content);
-            }
-            None => {
-                self.core.state.stage_totals().missing += 1;
-                self.core.state.stage_totals().missing_bytes += size_of(&content);
-                self.core.state.put_row(root_key(&root, version), Vec::new());
-                self.contents.note_row(table::MISSING, version);
-                let output = Output::Applied { file, record: version, content: Some(content.clone()) };
-                self.core.state.stage_output(output);
-                self.put_spare(version, Missing::of(file, version, content), child, to);
-            }
-        }
-        self.contents.spares.insert(version);
-        let is_wanted = self.contents.wanted.contains(&version) || self.contents.wanted_below.contains(&version);
-        if is_said_to_be_here || is_wanted {
-            self.children.tell(child, Down::Want { versions: vec![version] });
-        }
-        Ok(())
-    }
-
-    fn put_spare(&mut self, version: RecordId, mut missing: Missing, child: OriginId, to: Option<OriginId>) {
-        missing.claimed = to.or(missing.claimed);
-        if self.children.is_client(child) {
-            // A client that was to push it, and lent it to another meanwhile, pushes it no more before it is asked.
-            missing.holders.retain(|holder| *holder != child);
-        }
-        if !missing.holders.contains(&child) && !missing.spares.contains(&child) {
-            missing.spares.push(child);
-            let excess = missing.spares.len().saturating_sub(HOLDERS_MAX);
-            missing.spares.drain(..excess);
-        }
-        self.core.state.put_row(record_key(table::MISSING, version), pack(&missing));
-        self.contents.note_holders_moved(&self.core);
-    }
-
-    /// A station tells the home of what somebody below it could give.
-    pub(crate) fn tell_spares(&mut self) -> Result<(), StorageError> {
-        if self.core.config.role != Role::Station
-            || self.contents.spares.is_empty()
-            || self.core.state.ticket() > self.core.state.stored()
-        {
-            if !self.contents.spares.is_empty() {
-                self.core.state.want_sync();
-            }
-            return Ok(());
-        }
-        let mut versions = Vec::new();
-        for version in std::mem::take(&mut self.contents.spares) {
-            let Some(missing) = Contents::missing(&mut self.core, version)? else { continue };
-            let held = HeldVersion { version, file: missing.file, content: missing.content };
-            versions.push(LentVersion { held, to: missing.claimed });
-        }
-        for part in versions.chunks(LENT_PER_MESSAGE) {
-            self.core.tell_parent(Up::Lent { versions: part.to_vec() });
-        }
-        Ok(())
-    }
-}
-
-impl Contents {
-    /// In a new session a station tells again what clients below it could give.
-    pub(crate) fn retell_spares<S: MetaStore>(&mut self, core: &Core<S>) -> Result<(), StorageError> {
-        let mut spares = Vec::new();
-        core.state.each(&[table::MISSING], &[table::MISSING + 1], |key, value| {
-            if !unpack::<Missing>(value)?.spares.is_empty() {
-                spares.push(parse_record_key(key)?);
-            }
-            Ok(())
-        })?;
-        self.spares.extend(spares);
-        Ok(())
-    }
-}
-
-impl Contents {
-    /// A client speaks for what it wrote itself, be it under an origin that it had before.
-    fn check_lent<S: MetaStore>(
-        core: &mut Core<S>,
-        peer: PeerId,
-        child: OriginId,
-        versions: &[LentVersion],
-    ) -> Result<(), StepError> {
-        let protocol_violation = |text: &str| Err(StepError::Peer(peer, text.to_owned()));
-        let Some(image) = Children::origin_image(core, child)? else { return protocol_violation("is not known here") };
-        if matches!(image.admitted, Admitted::Reader | Admitted::Revoked) {
-            return protocol_violation("offers contents and may only read");
-        }
-        for version in versions.iter().map(|lent| lent.held.version) {
-            let origin = version.origin();
-            if origin == child && version.sequence() > image.applied {
-                return protocol_violation("accounts for records that did not come");
-            }
-            if !Contents::may_speak_for(core, child, origin)? {
-                return protocol_violation("offers contents of another's records");
-            }
+            self.contents.note_spare(&mut self.core, &mut self.children, child, lent)?;
         }
         Ok(())
     }
@@ -508,7 +586,7 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         self.contents.seeking.begin_part();
-        self.ask_under_other_numbers()?;
+        self.contents.ask_under_other_numbers(&mut self.core, &self.children)?;
         let mut from = vec![table::MISSING];
         if let Some(after) = self.contents.replacing.after {
             from = record_key(table::MISSING, after);
@@ -519,7 +597,7 @@ impl<S: MetaStore> Replica<S> {
         let mut silent: BTreeMap<OriginId, Vec<HeldVersion>> = BTreeMap::new();
         for (key, value) in &pairs {
             let (version, missing) = (parse_record_key(key)?, unpack::<Missing>(value)?);
-            match self.replacements(&missing, version) {
+            match self.contents.replacements(&self.core, &self.children, &missing, version) {
                 Replacements::Held => self.contents.seeking.end(version),
                 Replacements::Early => {}
                 Replacements::Silent(children) => {
@@ -551,65 +629,6 @@ impl<S: MetaStore> Replica<S> {
             (is_again || is_early).then_some(self.core.now + pause)
         };
         Ok(())
-    }
-
-    /// Who is to be asked for contents in place of those who have them on record: nobody as long as one of these is
-    /// there, or was lately.
-    fn replacements(&mut self, missing: &Missing, version: RecordId) -> Replacements {
-        let (spares, mut silent) = self.spares_there(missing, version);
-        let mut is_lately = false;
-        for holder in &missing.holders {
-            let is_there = self.children.peer_of(*holder).is_some();
-            // A client pushes what it has without being asked.
-            let is_station = self.children.is_station(*holder);
-            let replacing = &mut self.contents.replacing;
-            if is_there {
-                replacing.away.remove(holder);
-                if !is_station || replacing.has_told(version, *holder) {
-                    return Replacements::Held;
-                }
-                silent.push(*holder);
-            }
-            // Who is there, and does not tell that it has them while another could give them, may have been put back.
-            let since = if is_there { &mut replacing.claims } else { &mut replacing.away };
-            is_lately |= self.core.now < *since.entry(*holder).or_insert(self.core.now) + AWAY_MAX;
-        }
-        if let Some(claimed) = missing.claimed.filter(|claimed| !missing.holders.contains(claimed)) {
-            // It tells us itself when it comes, and is a holder then.
-            let since = *self.contents.replacing.claims.entry(claimed).or_insert(self.core.now);
-            is_lately |= self.core.now < since + AWAY_MAX;
-        }
-        if is_lately {
-            self.contents.replacing.is_early = true;
-            return Replacements::Early;
-        }
-        if spares.is_empty() && !silent.is_empty() {
-            // It says that it has it, or that it has it not.
-            silent.retain(|holder| self.contents.replacing.asked.insert((version, *holder)));
-            return if silent.is_empty() { Replacements::Held } else { Replacements::Silent(silent) };
-        }
-        Replacements::Ask(spares)
-    }
-}
-
-impl Contents {
-    /// Somebody came or went: perhaps another has to be asked for what is missing.
-    pub(crate) fn note_holders_moved<S: MetaStore>(&mut self, core: &Core<S>) {
-        if core.config.role == Role::Home {
-            self.replacing.begin(core.now);
-        }
-    }
-}
-
-impl<S: MetaStore> Replica<S> {
-    /// Who is there and could give contents; and stations that are on record as such and have not told so in their present sessions:
-    /// if we were put back to an older copy, they may have been told since that we have them.
-    fn spares_there(&self, missing: &Missing, version: RecordId) -> (Vec<OriginId>, Vec<OriginId>) {
-        let there = missing.spares.iter().copied().filter(|spare| self.children.peer_of(*spare).is_some());
-        there.partition(|spare| {
-            let is_station = self.children.is_station(*spare);
-            !is_station || self.contents.replacing.has_told(version, *spare)
-        })
     }
 }
 

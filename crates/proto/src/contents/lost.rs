@@ -144,7 +144,7 @@ impl<S: MetaStore> Replica<S> {
         }
         let now = self.core.now;
         let mut there: Vec<OriginId> = self.children.greeted_stations().collect();
-        there.extend(self.writers_below(version.origin())?);
+        there.extend(Contents::writers_below(&mut self.core, &self.children, version.origin())?);
         let sought = self.contents.seeking.by_version.entry(version);
         let sought = sought.or_insert_with(|| Sought { since: now, asked: BTreeSet::new(), look: Look::Ahead });
         let (since, look) = (sought.since, sought.look);
@@ -153,7 +153,9 @@ impl<S: MetaStore> Replica<S> {
             let held = HeldVersion { version, file: missing.file, content: missing.content.clone() };
             self.children.tell(child, Down::Seek { versions: vec![held] });
         }
-        if !self.nobody_may_come(version, missing)? || self.has_namesake(version, &missing.content)? {
+        if !Contents::nobody_may_come(&mut self.core, &self.children, version, missing)?
+            || self.contents.has_namesake(&mut self.core, &self.children, version, &missing.content)?
+        {
             return Ok(false);
         }
         if now < since + SEEK_WAIT {
@@ -191,87 +193,14 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
-    /// While a session of a machine is open, what it says under another of its numbers of contents that it wrote under this one is not its
-    /// writer's word (`note_gone`): two copies may run. When the session has ended the other is asked again.
-    pub(crate) fn ask_under_other_numbers(&mut self) -> Result<(), StorageError> {
-        for went in std::mem::take(&mut self.contents.seeking.went) {
-            let there: Vec<OriginId> = self.children.all().filter(|other| *other != went).collect();
-            for other in there {
-                if self.children.peer_of(other).is_some() && Contents::speaks_for(&mut self.core, other, went)? {
-                    self.contents.seeking.ask_again(other);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether all who may have contents said no, or are turned away for good.
-    fn nobody_may_come(&mut self, version: RecordId, missing: &Missing) -> Result<bool, StorageError> {
-        for origin in missing.everybody().chain(missing.claimed).collect::<Vec<_>>() {
-            if !Contents::is_turned_away(&mut self.core, origin)? && !self.is_former_station(origin)? {
-                return Ok(false);
-            }
-        }
-        Ok(Contents::is_vanished(&mut self.core, version)?
-            || Contents::is_turned_away(&mut self.core, version.origin())?)
-    }
-
-    /// Whether a number is one that a station had before it was put back. It is there under another one, by which it says what it has.
-    fn is_former_station(&mut self, former: OriginId) -> Result<bool, StorageError> {
-        let Some(image) =
-            Children::origin_image(&mut self.core, former)?.filter(|image| image.admitted == Admitted::Station)
-        else {
-            return Ok(false);
-        };
-        let others: Vec<OriginId> = self.children.greeted_stations().filter(|origin| *origin != former).collect();
-        for other in others {
-            if Children::origin_image(&mut self.core, other)?.is_some_and(|other| other.node == image.node) {
-                return Ok(self.children.peer_of(former).is_none());
-            }
-        }
-        Ok(false)
-    }
-
-    /// Whether a machine that may still come has the same contents on record under another name.
-    fn has_namesake(&mut self, version: RecordId, content: &Content) -> Result<bool, StorageError> {
-        let Some(top) = content.top() else { return Ok(false) };
-        if !self.contents.seeking.may_come.contains_key(&top) {
-            let two = self.two_that_may_come(top)?;
-            self.contents.seeking.may_come.insert(top, two);
-        }
-        let may_come = self.contents.seeking.may_come.get(&top);
-        Ok(may_come.is_some_and(|two| two.iter().any(|other| *other != version)))
-    }
-
-    fn two_that_may_come(&mut self, top: Top) -> Result<Vec<RecordId>, StorageError> {
-        let mut two = Vec::new();
-        for version in Contents::records_with(&mut self.core, top)? {
-            if let Some(missing) = Contents::missing(&mut self.core, version)?
-                && !self.nobody_may_come(version, &missing)?
-            {
-                two.push(version);
-            }
-            if two.len() == 2 {
-                break;
-            }
-        }
-        Ok(two)
-    }
-
-    /// Everybody who may wait to hear of a version that nobody has on record: who said that it is gone is on none.
-    pub(crate) fn all_who_wait(&self, version: RecordId, missing: &Missing) -> BTreeSet<OriginId> {
-        let stations = self.children.all().filter(|child| self.children.is_station(*child));
-        stations.chain(missing.everybody()).chain([version.origin()]).collect()
-    }
-
     /// Says that nobody has the bytes of a version, and puts what is left in their place.
     fn declare_lost(&mut self, version: RecordId) -> Result<(), StorageError> {
         let Some(missing) = Contents::missing(&mut self.core, version)? else { return Ok(()) };
         let (previous, older) =
             (Contents::previous(&mut self.core, version)?, Contents::newest_older(&mut self.core, version)?);
         self.contents.seeking.end(version);
-        self.settle_missing(version, &missing);
-        for child in self.all_who_wait(version, &missing) {
+        self.contents.settle_missing(&mut self.core, &mut self.children, version, &missing);
+        for child in Contents::all_who_wait(&self.children, version, &missing) {
             self.children.tell_stable(child, version);
         }
         if Contents::lost(&mut self.core, version)?.is_some() {
@@ -328,80 +257,13 @@ impl<S: MetaStore> Replica<S> {
                     }
                     let missing = Contents::missing(&mut self.core, version)?;
                     if let Some(missing) = &missing {
-                        self.settle_missing(version, missing);
+                        self.contents.settle_missing(&mut self.core, &mut self.children, version, missing);
                     }
                     Contents::put_declared(&mut self.core, news, missing.map(|missing| missing.content))?;
                 }
             }
         }
         Ok(())
-    }
-
-    /// A writer says hello: before it hears how far its records have come it is asked for what was declared lost of them,
-    /// since it would let that go. A station asks it for what the home looks for, too: it may not have been here when the
-    /// home asked.
-    pub(crate) fn ask_for_lost_of(&mut self, child: OriginId) -> Result<(), StorageError> {
-        let mut all: Vec<HeldVersion> = Vec::new();
-        if self.core.config.role == Role::Station {
-            all.extend(self.contents.sought.values().cloned());
-        }
-        self.core.state.each(&[LOST], &[LOST + 1], |key, value| {
-            let (version, lost): (_, Lost) = (parse_record_key(key)?, unpack(value)?);
-            all.push(HeldVersion { version, file: lost.file, content: lost.content });
-            Ok(())
-        })?;
-        let Some(node) = Children::origin_image(&mut self.core, child)?.map(|image| image.node) else { return Ok(()) };
-        let mut own: BTreeMap<OriginId, bool> = BTreeMap::new();
-        let mut versions = Vec::new();
-        for held in all {
-            let origin = held.version.origin();
-            let is_own = match own.get(&origin) {
-                Some(is_own) => *is_own,
-                None => Children::origin_image(&mut self.core, origin)?.is_some_and(|image| image.node == node),
-            };
-            own.insert(origin, is_own);
-            if is_own {
-                versions.push(held);
-            }
-        }
-        for part in versions.chunks(SEEK_PER_MESSAGE) {
-            self.children.tell(child, Down::Seek { versions: part.to_vec() });
-        }
-        Ok(())
-    }
-
-    /// A child has contents that were declared lost: they are wanted. Answers whether that is so.
-    pub(crate) fn is_revived(
-        &mut self,
-        version: RecordId,
-        child: OriginId,
-        is_holder: bool,
-    ) -> Result<bool, StorageError> {
-        if self.core.config.role != Role::Home {
-            return Ok(false);
-        }
-        let Some(lost) = Contents::lost(&mut self.core, version)? else { return Ok(false) };
-        let mut missing = Contents::missing(&mut self.core, version)?
-            .unwrap_or_else(|| Missing::of(lost.file, version, lost.content.clone()));
-        if Contents::missing(&mut self.core, version)?.is_none() {
-            self.core.state.stage_totals().missing += 1;
-            self.core.state.stage_totals().missing_bytes += size_of(&lost.content);
-            Contents::keep_root(&mut self.core, version, &lost.content);
-            self.contents.note_row(table::MISSING, version);
-        }
-        let is_client = self.children.is_client(child);
-        if is_holder && is_client {
-            self.core.state.put_row(record_key(AWAITED, version), Vec::new());
-            self.contents.note_awaited(version);
-            self.core.state.stage_marks(version.origin());
-        }
-        let row = if is_holder { &mut missing.holders } else { &mut missing.spares };
-        if !row.contains(&child) && row.len() < HOLDERS_MAX {
-            row.push(child);
-        }
-        self.core.state.put_row(record_key(table::MISSING, version), pack(&missing));
-        self.children.tell(child, Down::Want { versions: vec![version] });
-        Ok(true)
     }
 
     /// Bytes that were declared lost are here: the file shows them again, or they come beside what stands there now.
@@ -540,6 +402,174 @@ impl<S: MetaStore> Replica<S> {
 }
 
 impl Contents {
+    /// While a session of a machine is open, what it says under another of its numbers of contents that it wrote under this one is not its
+    /// writer's word (`note_gone`): two copies may run. When the session has ended the other is asked again.
+    pub(crate) fn ask_under_other_numbers<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &Children,
+    ) -> Result<(), StorageError> {
+        for went in std::mem::take(&mut self.seeking.went) {
+            let there: Vec<OriginId> = children.all().filter(|other| *other != went).collect();
+            for other in there {
+                if children.peer_of(other).is_some() && Self::speaks_for(core, other, went)? {
+                    self.seeking.ask_again(other);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether all who may have contents said no, or are turned away for good.
+    fn nobody_may_come<S: MetaStore>(
+        core: &mut Core<S>,
+        children: &Children,
+        version: RecordId,
+        missing: &Missing,
+    ) -> Result<bool, StorageError> {
+        for origin in missing.everybody().chain(missing.claimed).collect::<Vec<_>>() {
+            if !Self::is_turned_away(core, origin)? && !Self::is_former_station(core, children, origin)? {
+                return Ok(false);
+            }
+        }
+        Ok(Self::is_vanished(core, version)? || Self::is_turned_away(core, version.origin())?)
+    }
+
+    /// Whether a number is one that a station had before it was put back. It is there under another one, by which it says what it has.
+    fn is_former_station<S: MetaStore>(
+        core: &mut Core<S>,
+        children: &Children,
+        former: OriginId,
+    ) -> Result<bool, StorageError> {
+        let Some(image) = Children::origin_image(core, former)?.filter(|image| image.admitted == Admitted::Station)
+        else {
+            return Ok(false);
+        };
+        let others: Vec<OriginId> = children.greeted_stations().filter(|origin| *origin != former).collect();
+        for other in others {
+            if Children::origin_image(core, other)?.is_some_and(|other| other.node == image.node) {
+                return Ok(children.peer_of(former).is_none());
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether a machine that may still come has the same contents on record under another name.
+    fn has_namesake<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &Children,
+        version: RecordId,
+        content: &Content,
+    ) -> Result<bool, StorageError> {
+        let Some(top) = content.top() else { return Ok(false) };
+        if !self.seeking.may_come.contains_key(&top) {
+            let two = Self::two_that_may_come(core, children, top)?;
+            self.seeking.may_come.insert(top, two);
+        }
+        let may_come = self.seeking.may_come.get(&top);
+        Ok(may_come.is_some_and(|two| two.iter().any(|other| *other != version)))
+    }
+
+    fn two_that_may_come<S: MetaStore>(
+        core: &mut Core<S>,
+        children: &Children,
+        top: Top,
+    ) -> Result<Vec<RecordId>, StorageError> {
+        let mut two = Vec::new();
+        for version in Self::records_with(core, top)? {
+            if let Some(missing) = Self::missing(core, version)?
+                && !Self::nobody_may_come(core, children, version, &missing)?
+            {
+                two.push(version);
+            }
+            if two.len() == 2 {
+                break;
+            }
+        }
+        Ok(two)
+    }
+
+    /// Everybody who may wait to hear of a version that nobody has on record: who said that it is gone is on none.
+    pub(crate) fn all_who_wait(children: &Children, version: RecordId, missing: &Missing) -> BTreeSet<OriginId> {
+        let stations = children.all().filter(|child| children.is_station(*child));
+        stations.chain(missing.everybody()).chain([version.origin()]).collect()
+    }
+
+    /// A writer says hello: before it hears how far its records have come it is asked for what was declared lost of them,
+    /// since it would let that go. A station asks it for what the home looks for, too: it may not have been here when the
+    /// home asked.
+    pub(crate) fn ask_for_lost_of<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        child: OriginId,
+    ) -> Result<(), StorageError> {
+        let mut all: Vec<HeldVersion> = Vec::new();
+        if core.config.role == Role::Station {
+            all.extend(self.sought.values().cloned());
+        }
+        core.state.each(&[LOST], &[LOST + 1], |key, value| {
+            let (version, lost): (_, Lost) = (parse_record_key(key)?, unpack(value)?);
+            all.push(HeldVersion { version, file: lost.file, content: lost.content });
+            Ok(())
+        })?;
+        let Some(node) = Children::origin_image(core, child)?.map(|image| image.node) else { return Ok(()) };
+        let mut own: BTreeMap<OriginId, bool> = BTreeMap::new();
+        let mut versions = Vec::new();
+        for held in all {
+            let origin = held.version.origin();
+            let is_own = match own.get(&origin) {
+                Some(is_own) => *is_own,
+                None => Children::origin_image(core, origin)?.is_some_and(|image| image.node == node),
+            };
+            own.insert(origin, is_own);
+            if is_own {
+                versions.push(held);
+            }
+        }
+        for part in versions.chunks(SEEK_PER_MESSAGE) {
+            children.tell(child, Down::Seek { versions: part.to_vec() });
+        }
+        Ok(())
+    }
+
+    /// A child has contents that were declared lost: they are wanted. Answers whether that is so.
+    pub(crate) fn is_revived<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        version: RecordId,
+        child: OriginId,
+        is_holder: bool,
+    ) -> Result<bool, StorageError> {
+        if core.config.role != Role::Home {
+            return Ok(false);
+        }
+        let Some(lost) = Self::lost(core, version)? else { return Ok(false) };
+        let mut missing =
+            Self::missing(core, version)?.unwrap_or_else(|| Missing::of(lost.file, version, lost.content.clone()));
+        if Self::missing(core, version)?.is_none() {
+            core.state.stage_totals().missing += 1;
+            core.state.stage_totals().missing_bytes += size_of(&lost.content);
+            Self::keep_root(core, version, &lost.content);
+            self.note_row(table::MISSING, version);
+        }
+        let is_client = children.is_client(child);
+        if is_holder && is_client {
+            core.state.put_row(record_key(AWAITED, version), Vec::new());
+            self.note_awaited(version);
+            core.state.stage_marks(version.origin());
+        }
+        let row = if is_holder { &mut missing.holders } else { &mut missing.spares };
+        if !row.contains(&child) && row.len() < HOLDERS_MAX {
+            row.push(child);
+        }
+        core.state.put_row(record_key(table::MISSING, version), pack(&missing));
+        children.tell(child, Down::Want { versions: vec![version] });
+        Ok(true)
+    }
+
     /// There is a report of a loss.
     pub(crate) fn announce_loss<S: MetaStore>(&mut self, core: &mut Core<S>, id: RecordId, report: &Conflict) {
         let (file, version) = (report.file, report.record);
@@ -547,9 +577,7 @@ impl Contents {
         self.lost_news.push(LossNews::of(id, report));
         core.outputs.push_back(Output::Lost { version, file, shows_older: !report.is_bare_loss() });
     }
-}
 
-impl Contents {
     fn is_turned_away<S: MetaStore>(core: &mut Core<S>, origin: OriginId) -> Result<bool, StorageError> {
         if origin == core.config.origin {
             return Ok(true);
@@ -578,7 +606,7 @@ impl Contents {
             && let Some((key, value)) = rows.into_iter().next()
         {
             let (version, lost): (_, Lost) = (parse_record_key(&key)?, unpack(&value)?);
-            Contents::forget_lost(core, version, &lost);
+            Self::forget_lost(core, version, &lost);
         }
         Ok(())
     }

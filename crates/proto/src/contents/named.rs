@@ -18,8 +18,9 @@
 //! changes: up to [`Named::through`] nothing is left to look for.
 
 use crate::api::{Output, Role};
+use crate::children::Children;
 use crate::contents::Contents;
-use crate::replica::{Core, Replica};
+use crate::replica::Core;
 use crate::state::tables::{change_key, number_key, pack, parse_change, table, unpack};
 use std::collections::BTreeMap;
 use wayfs_types::{CommitNumber, Content, FileId, Image, Inode, Key, MetaStore, RecordId, StorageError};
@@ -73,27 +74,31 @@ impl Named {
     }
 }
 
-impl<S: MetaStore> Replica<S> {
+impl Contents {
     /// [`crate::Input::LookedHere`].
-    pub(crate) fn handle_looked_here(&mut self, here: &[RecordId], not_here: &[RecordId]) -> Result<(), StorageError> {
+    pub(crate) fn handle_looked_here<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        here: &[RecordId],
+        not_here: &[RecordId],
+    ) -> Result<(), StorageError> {
         for version in not_here {
-            self.contents.named.under_way.remove(version);
+            self.named.under_way.remove(version);
         }
         for version in here {
-            let Some((file, content)) = self.contents.named.under_way.remove(version) else { continue };
-            if self.contents.stable_alone(*version).is_some() {
+            let Some((file, content)) = self.named.under_way.remove(version) else { continue };
+            if self.stable_alone(*version).is_some() {
                 continue;
             }
-            if let Some(missing) = Contents::missing(&mut self.core, *version)? {
-                self.settle_missing(*version, &missing);
+            if let Some(missing) = Self::missing(core, *version)? {
+                self.settle_missing(core, children, *version, &missing);
             }
-            self.contents.owe(&mut self.core, *version, file, content)?;
+            self.owe(core, *version, file, content)?;
         }
         Ok(())
     }
-}
 
-impl Contents {
     /// A restart forgot what was looked for last.
     pub(crate) fn read_named<S: MetaStore>(&mut self, core: &Core<S>) -> Result<(), StorageError> {
         let through = core.state.store().get(LOOKED)?.map(|bytes| unpack(&bytes)).transpose()?.unwrap_or_default();
@@ -114,9 +119,9 @@ impl Contents {
         }
         for pair in cut {
             let (Key::Inode(file), Some(Image::Inode(inode))) = (&pair.key, &pair.image) else { continue };
-            if self.announced.has(&inode.content) && Contents::missing(core, inode.version)?.is_none() {
+            if self.announced.has(&inode.content) && Self::missing(core, inode.version)?.is_none() {
                 self.owe(core, inode.version, *file, inode.content.clone())?;
-            } else if inode.content.root().is_some() && !Contents::shows(core, *file, inode)? {
+            } else if inode.content.root().is_some() && !Self::shows(core, *file, inode)? {
                 self.look_here(core, *file, inode)?;
             }
         }
@@ -172,8 +177,8 @@ impl Contents {
         let is_known = self.named.under_way.contains_key(&version)
             || self.stable_alone(version).is_some()
             || core.state.marks(version.origin())?.stable >= version.sequence()
-            || Contents::owed(core, version)?.is_some()
-            || Contents::missing(core, version)?.is_some();
+            || Self::owed(core, version)?.is_some()
+            || Self::missing(core, version)?.is_some();
         if is_known {
             return Ok(());
         }
@@ -186,9 +191,7 @@ impl Contents {
         core.state.stage_output(Output::LookHere { file, version, content });
         Ok(())
     }
-}
 
-impl Contents {
     fn shows<S: MetaStore>(core: &mut Core<S>, file: FileId, named: &Inode) -> Result<bool, StorageError> {
         let shown = wayfs_tree::inode(&core.state.tx(), file)?;
         Ok(shown.is_some_and(|shown| shown.version == named.version && shown.content == named.content))

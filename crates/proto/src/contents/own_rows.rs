@@ -63,9 +63,7 @@ impl Contents {
         let first = core.state.store().scan(&from, &until, 1)?;
         first.first().map(|(key, _)| parse_record_key(key).map(RecordId::sequence)).transpose()
     }
-}
 
-impl Contents {
     /// What marks say of a record of ours, without what its own row says otherwise.
     pub(crate) fn as_rows_say<S: MetaStore>(
         core: &Core<S>,

@@ -70,21 +70,19 @@ impl Contents {
         shown: Option<RecordId>,
     ) -> Result<(), StorageError> {
         let mut at = version;
-        while let Some(Older { record, .. }) = Contents::older(core, at)? {
+        while let Some(Older { record, .. }) = Self::older(core, at)? {
             core.state.delete_row(record_key(OLDER, at));
             if Some(record) == shown {
                 break;
             }
-            if let Some(missing) = Contents::missing(core, record)? {
+            if let Some(missing) = Self::missing(core, record)? {
                 self.supersede(Superseded::new(missing.version, &missing.content, None));
             }
             at = record;
         }
         Ok(())
     }
-}
 
-impl Contents {
     /// What a server would show of a file if the bytes that a record names never came. To be asked before the record is
     /// applied.
     pub(crate) fn previous_of<S: MetaStore>(
@@ -101,11 +99,11 @@ impl Contents {
             return Ok(None);
         }
         let mtime = inode.mtime;
-        if let Some(record) = Contents::missing_as(core, inode.version, &inode.content)? {
-            let previous = Contents::previous(core, record)?;
+        if let Some(record) = Self::missing_as(core, inode.version, &inode.content)? {
+            let previous = Self::previous(core, record)?;
             return Ok(Some(Replaced { file, previous, older: Some(Older { record, mtime }) }));
         }
-        if Contents::is_vanished(core, inode.version)? {
+        if Self::is_vanished(core, inode.version)? {
             return Ok(None);
         }
         let previous = Previous { file, content: inode.content.clone(), mtime };
@@ -124,7 +122,7 @@ impl Contents {
         if !stood || content_of(record).is_none() {
             return Ok(());
         }
-        let Some(missing) = Contents::missing(core, record.id)? else { return Ok(()) };
+        let Some(missing) = Self::missing(core, record.id)? else { return Ok(()) };
         if let Some(previous) = previous {
             core.state.put_row(record_key(PREVIOUS, record.id), pack(&previous));
         }
@@ -147,11 +145,11 @@ impl Contents {
         let Some(inode) = wayfs_tree::inode(&core.state.tx(), file)?.filter(|inode| !inode.is_removed()) else {
             return Ok(false);
         };
-        let Some(heir) = Contents::missing_as(core, inode.version, &inode.content)? else { return Ok(false) };
-        if Contents::missing(core, heir)?.is_none_or(|missing| missing.safe.is_some()) {
+        let Some(heir) = Self::missing_as(core, inode.version, &inode.content)? else { return Ok(false) };
+        if Self::missing(core, heir)?.is_none_or(|missing| missing.safe.is_some()) {
             return Ok(false);
         }
-        if let Some(older) = Contents::older(core, heir)? {
+        if let Some(older) = Self::older(core, heir)? {
             core.state.put_row(record_key(OLDER, record.id), pack(&older));
         }
         core.state.put_row(record_key(OLDER, heir), pack(&Older { record: record.id, mtime: *mtime }));
@@ -170,7 +168,7 @@ impl Contents {
     ) -> Result<bool, StorageError> {
         let mut at = version;
         for _ in 0..OLDER_MAX {
-            match Contents::older(core, at)? {
+            match Self::older(core, at)? {
                 Some(older) if older.record == record => return Ok(true),
                 Some(older) => at = older.record,
                 None => return Ok(false),
@@ -214,7 +212,7 @@ impl Contents {
         content: &Content,
     ) -> Result<(), StorageError> {
         let Some(inode) = wayfs_tree::inode(&core.state.tx(), file)? else { return Ok(()) };
-        if inode.version == came || Contents::missing(core, inode.version)?.is_none() {
+        if inode.version == came || Self::missing(core, inode.version)?.is_none() {
             return Ok(());
         }
         let previous = Previous { file, content: content.clone(), mtime: inode.mtime };
@@ -255,7 +253,7 @@ impl Contents {
         looked_for: &Content,
         is_here: bool,
     ) -> Result<Option<Previous>, StorageError> {
-        let Some(previous) = Contents::previous(core, version)? else { return Ok(None) };
+        let Some(previous) = Self::previous(core, version)? else { return Ok(None) };
         if previous.content == *looked_for {
             if !is_here {
                 tracing::error!(%version, file = %previous.file, "what was kept in case this version is lost is nowhere");
@@ -263,7 +261,7 @@ impl Contents {
             }
             return Ok(None);
         }
-        let is_shown = Contents::newest_older(core, version)?.is_none() && previous.content.root().is_some();
+        let is_shown = Self::newest_older(core, version)?.is_none() && previous.content.root().is_some();
         Ok(Some(previous).filter(|_| is_shown))
     }
 
@@ -274,14 +272,14 @@ impl Contents {
         content: &Content,
     ) -> Result<Option<RecordId>, StorageError> {
         let Some(root) = content.root() else { return Ok(None) };
-        if Contents::missing(core, version)?.is_some() {
+        if Self::missing(core, version)?.is_some() {
             return Ok(Some(version));
         }
         let prefix = root_prefix(&root);
         let until = crate::state::tables::after_prefix(&prefix);
         for (key, _) in core.state.tx().scan_raw(&prefix, &until, crate::replica::PAGE)? {
             let record = parse_root_key(&key)?;
-            if Contents::missing(core, record)?.is_some_and(|missing| missing.content.top() == content.top()) {
+            if Self::missing(core, record)?.is_some_and(|missing| missing.content.top() == content.top()) {
                 return Ok(Some(record));
             }
         }

@@ -89,15 +89,15 @@ impl Contents {
         Ok(match output {
             // Of several in one step the last is shown.
             Output::Applied { file, record, content: Some(content) } => {
-                Contents::showing(core, *file, *record, content)?.map(|file| written(file, *record))
+                Self::showing(core, *file, *record, content)?.map(|file| written(file, *record))
             }
             Output::Owed { file, version } => {
-                Contents::shown_owed(core, *file, *version)?.map(|file| written(file, *version))
+                Self::shown_owed(core, *file, *version)?.map(|file| written(file, *version))
             }
             Output::Released { version } => Some(Input::Released { version: *version }),
             Output::Push { version, .. } => Some(Input::Sent { version: *version }),
             Output::Shared { file, version } => Some(Input::Shared { file: *file, version: *version }),
-            Output::Happened(what) => Contents::news_of(core, what)?,
+            Output::Happened(what) => Self::news_of(core, what)?,
             Output::Applied { content: None, .. }
             | Output::Answer { .. }
             | Output::Send { .. }
@@ -128,9 +128,9 @@ impl Contents {
             // Without a maker it has other names.
             What::Removed => Some(Input::Removed { file }),
             // A copy was made of a version that waits.
-            What::Created => Contents::unsent_of(core, file)?,
+            What::Created => Self::unsent_of(core, file)?,
             // An older version is shown again where a later one lost its place.
-            What::Edited => match Contents::unsent_of(core, file)? {
+            What::Edited => match Self::unsent_of(core, file)? {
                 Some(written) => Some(written),
                 None if core.state.log().position_of(by).is_some() => Some(Input::Overwritten { file }),
                 None => Some(Input::Elsewhere { file, access: Access::Write }),
@@ -156,7 +156,7 @@ impl Contents {
         version: RecordId,
     ) -> Result<Option<FileId>, StorageError> {
         match core.state.store().get(&record_key(table::OWED, version))? {
-            Some(row) => Contents::showing(core, file, version, &unpack::<Owed>(&row)?.content),
+            Some(row) => Self::showing(core, file, version, &unpack::<Owed>(&row)?.content),
             None => Ok(None),
         }
     }

@@ -26,129 +26,16 @@ impl<S: MetaStore> Replica<S> {
         if versions.iter().any(is_former) { self.ask_about_former() } else { Ok(()) }
     }
 
-    /// [`crate::Input::Propagate`]: a policy, or someone who waits, wants a version at our parent.
-    pub(crate) fn handle_propagate(&mut self, version: RecordId) {
-        match self.core.config.role {
-            Role::Home => self.want_from_children(&[version]),
-            Role::Station | Role::Client => {
-                self.contents.wanted.insert(version);
-            }
-        }
-    }
-
-    /// A child, or our own user, waits until an origin's records are stable.
-    pub(crate) fn handle_want(&mut self, origin: OriginId, through: u64) -> Result<(), StorageError> {
-        if self.core.config.role != Role::Client {
-            // A client pushes all that it owes as it is.
-            self.want_of(origin, through)?;
-        }
-        if self.core.config.role != Role::Home {
-            let known = self.contents.wanted_through.entry(origin).or_insert(0);
-            *known = (*known).max(through);
-        }
-        Ok(())
-    }
-
-    /// A server's half.
-    fn want_of(&mut self, origin: OriginId, through: u64) -> Result<(), StorageError> {
-        // A home lacks nothing of whom it does not know. A station may owe what a home that was put back has forgotten.
-        if self.core.config.role == Role::Home && Children::origin_image(&mut self.core, origin)?.is_none() {
-            return Ok(());
-        }
-        let (from, known) = self.contents.wants.entry(origin).or_default();
-        (*from, *known) = (0, through.max(*known));
-        self.look_at_wants().map(|_| ())
-    }
-
-    /// Looks at some of what is wanted. Answers whether there was anything to look at: an origin may have more than one step is to hold up.
-    pub(crate) fn look_at_wants(&mut self) -> Result<bool, StorageError> {
-        let Some((&origin, &(from, through))) = self.contents.wants.first_key_value() else { return Ok(false) };
-        let (is_home, most) = (self.core.config.role == Role::Home, self.core.config.wants_max);
-        let of = if is_home { table::MISSING } else { table::OWED };
-        let (first, _) = origin_range(of, origin, from);
-        let (until, _) = origin_range(of, origin, through.saturating_add(1).min(RecordId::SEQUENCE_MAX));
-        let pairs = self.core.state.tx().scan_raw(&first, &until, most)?;
-        let versions = pairs.iter().map(|(key, _)| parse_record_key(key)).collect::<Result<Vec<_>, _>>()?;
-        match versions.last().filter(|_| versions.len() == most) {
-            Some(last) => self.contents.wants.insert(origin, (last.sequence() + 1, through)),
-            None => self.contents.wants.remove(&origin),
-        };
-        if is_home {
-            self.want_from_children(&versions);
-        } else {
-            self.contents.wanted.extend(versions);
-        }
-        Ok(true)
-    }
-
-    /// In a new session the parent is told again who waits below us, be it that it heard nothing of it in the last: it is
-    /// to bring the contents home, and tells only those who asked how far an origin has come. It is asked as well whether all is there
-    /// that it told to be stable: it may have been put back to a copy that lacks nothing but contents.
-    pub(crate) fn retell_wants(&mut self) -> Result<(), StorageError> {
-        for (origin, through) in std::mem::take(&mut self.contents.wanted_through) {
-            if self.core.state.marks(origin)?.stable < through {
-                self.contents.wanted_through.insert(origin, through);
-            }
-        }
-        let mut wants = self.contents.wanted_through.clone();
-        for origin in self.core.state.marked()? {
-            let stable = self.core.state.marks(origin)?.stable;
-            let through = wants.entry(origin).or_insert(0);
-            *through = stable.max(*through);
-        }
-        for (origin, through) in wants {
-            self.core.tell_parent(Up::Want { origin, through });
-        }
-        Ok(())
-    }
-
-    pub(crate) fn want_from_children(&mut self, versions: &[RecordId]) {
-        let mut by_child: BTreeMap<OriginId, Vec<RecordId>> = BTreeMap::new();
-        for version in versions {
-            if let Ok(Some(missing)) = Contents::missing(&mut self.core, *version) {
-                for holder in missing.everybody() {
-                    by_child.entry(holder).or_default().push(*version);
-                }
-            }
-        }
-        for (child, versions) in by_child {
-            for part in versions.chunks(VERSIONS_PER_MESSAGE) {
-                self.children.tell(child, Down::Want { versions: part.to_vec() });
-            }
-        }
-    }
-
-    /// The parent wants contents that we have.
-    pub(crate) fn handle_wanted(&mut self, versions: Vec<RecordId>) -> Result<(), StorageError> {
-        if self.core.config.role == Role::Station {
-            // What is below us has to come here first.
-            self.want_from_children(&versions);
-            self.contents.called.extend(&versions);
-        }
-        for version in versions {
-            let is_ours = Contents::owed(&mut self.core, version)?.is_some()
-                || Contents::lent(&mut self.core, version)?.is_some();
-            if self.core.config.role == Role::Client && !is_ours {
-                // We were put back to before we wrote it: somebody else is to be asked.
-                let writer = Contents::is_vanished(&mut self.core, version)?;
-                self.contents.gone.insert(version, writer);
-            } else {
-                self.contents.wanted.insert(version);
-            }
-        }
-        Ok(())
-    }
-
     /// Pushes what is to be pushed, and tells the parent what we have.
     pub(crate) fn pump_contents(&mut self) -> Result<(), StorageError> {
         // A home that was put back has forgotten records whose contents go by another name when its state was taken over.
         if !self.core.state.rescues() {
-            self.tell_haves();
-            self.tell_spares()?;
+            self.contents.tell_haves(&mut self.core);
+            self.contents.tell_spares(&mut self.core)?;
         }
         let due = match self.core.config.role {
             Role::Home => return Ok(()),
-            Role::Station => self.due_of_wanted()?,
+            Role::Station => self.contents.due_of_wanted(&mut self.core, &mut self.children)?,
             Role::Client => {
                 let mut due = self.owed_due()?;
                 due.extend(self.contents.lent_due(&mut self.core)?);
@@ -162,65 +49,6 @@ impl<S: MetaStore> Replica<S> {
             self.core.outputs.push_back(Output::Push { file: owed.file, version, content: owed.content });
         }
         Ok(())
-    }
-
-    pub(crate) fn tell_haves(&mut self) {
-        if self.core.config.role != Role::Station
-            || self.contents.haves.is_empty()
-            || self.core.state.ticket() > self.core.state.stored()
-        {
-            if !self.contents.haves.is_empty() {
-                self.core.state.want_sync();
-            }
-            return;
-        }
-        let versions: Vec<RecordId> = std::mem::take(&mut self.contents.haves).into_iter().collect();
-        for part in versions.chunks(VERSIONS_PER_MESSAGE) {
-            self.core.tell_parent(Up::Have { versions: part.to_vec() });
-        }
-    }
-
-    /// What is due of what is wanted. Where that leaves room, more is looked at.
-    fn due_of_wanted(&mut self) -> Result<Vec<(RecordId, Owed)>, StorageError> {
-        let mut due = self.wanted_due()?;
-        let room = self.core.config.pushes_max.saturating_sub(self.contents.pushing.len());
-        for _ in 0..LOOKS_MAX {
-            if due.len() >= room || !self.look_at_wants()? {
-                return Ok(due);
-            }
-            due = self.wanted_due()?;
-        }
-        self.core.more_work |= due.len() < room && !self.contents.wants.is_empty();
-        Ok(due)
-    }
-
-    /// As many as there is room for. What is wanted and still below us is looked at once, or it would take the room of what is here.
-    fn wanted_due(&mut self) -> Result<Vec<(RecordId, Owed)>, StorageError> {
-        loop {
-            let candidates = self.wanted_next();
-            let due = self.contents.due_among(&mut self.core, &candidates)?;
-            if due.len() == candidates.len() {
-                return Ok(due);
-            }
-        }
-    }
-
-    fn wanted_next(&self) -> Vec<RecordId> {
-        let room = self.core.config.pushes_max.saturating_sub(self.contents.pushing.len());
-        self.contents
-            .wanted
-            .iter()
-            .filter(|version| !self.contents.pushing.contains(version) && !self.contents.pushed.contains(version))
-            .filter(|version| !self.contents.cancelled.contains(version) && self.is_sent(**version))
-            .take(room)
-            .copied()
-            .collect()
-    }
-
-    /// Contents do not overtake their record, which may yet be cancelled.
-    pub(crate) fn is_sent(&self, version: RecordId) -> bool {
-        let sent = self.core.sent_position().unwrap_or_default();
-        self.core.state.log().position_of(version).is_none_or(|position| position <= sent)
     }
 
     pub(crate) fn owed_due(&mut self) -> Result<Vec<(RecordId, Owed)>, StorageError> {
@@ -257,6 +85,203 @@ impl<S: MetaStore> Replica<S> {
 }
 
 impl Contents {
+    /// [`crate::Input::Propagate`]: a policy, or someone who waits, wants a version at our parent.
+    pub(crate) fn handle_propagate<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        version: RecordId,
+    ) {
+        match core.config.role {
+            Role::Home => Self::want_from_children(core, children, &[version]),
+            Role::Station | Role::Client => {
+                self.wanted.insert(version);
+            }
+        }
+    }
+
+    /// A child, or our own user, waits until an origin's records are stable.
+    pub(crate) fn handle_want<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        origin: OriginId,
+        through: u64,
+    ) -> Result<(), StorageError> {
+        if core.config.role != Role::Client {
+            // A client pushes all that it owes as it is.
+            self.want_of(core, children, origin, through)?;
+        }
+        if core.config.role != Role::Home {
+            let known = self.wanted_through.entry(origin).or_insert(0);
+            *known = (*known).max(through);
+        }
+        Ok(())
+    }
+
+    /// A server's half.
+    fn want_of<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        origin: OriginId,
+        through: u64,
+    ) -> Result<(), StorageError> {
+        // A home lacks nothing of whom it does not know. A station may owe what a home that was put back has forgotten.
+        if core.config.role == Role::Home && Children::origin_image(core, origin)?.is_none() {
+            return Ok(());
+        }
+        let (from, known) = self.wants.entry(origin).or_default();
+        (*from, *known) = (0, through.max(*known));
+        self.look_at_wants(core, children).map(|_| ())
+    }
+
+    /// Looks at some of what is wanted. Answers whether there was anything to look at: an origin may have more than one step is to hold up.
+    pub(crate) fn look_at_wants<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+    ) -> Result<bool, StorageError> {
+        let Some((&origin, &(from, through))) = self.wants.first_key_value() else { return Ok(false) };
+        let (is_home, most) = (core.config.role == Role::Home, core.config.wants_max);
+        let of = if is_home { table::MISSING } else { table::OWED };
+        let (first, _) = origin_range(of, origin, from);
+        let (until, _) = origin_range(of, origin, through.saturating_add(1).min(RecordId::SEQUENCE_MAX));
+        let pairs = core.state.tx().scan_raw(&first, &until, most)?;
+        let versions = pairs.iter().map(|(key, _)| parse_record_key(key)).collect::<Result<Vec<_>, _>>()?;
+        match versions.last().filter(|_| versions.len() == most) {
+            Some(last) => self.wants.insert(origin, (last.sequence() + 1, through)),
+            None => self.wants.remove(&origin),
+        };
+        if is_home {
+            Self::want_from_children(core, children, &versions);
+        } else {
+            self.wanted.extend(versions);
+        }
+        Ok(true)
+    }
+
+    /// In a new session the parent is told again who waits below us, be it that it heard nothing of it in the last: it is
+    /// to bring the contents home, and tells only those who asked how far an origin has come. It is asked as well whether all is there
+    /// that it told to be stable: it may have been put back to a copy that lacks nothing but contents.
+    pub(crate) fn retell_wants<S: MetaStore>(&mut self, core: &mut Core<S>) -> Result<(), StorageError> {
+        for (origin, through) in std::mem::take(&mut self.wanted_through) {
+            if core.state.marks(origin)?.stable < through {
+                self.wanted_through.insert(origin, through);
+            }
+        }
+        let mut wants = self.wanted_through.clone();
+        for origin in core.state.marked()? {
+            let stable = core.state.marks(origin)?.stable;
+            let through = wants.entry(origin).or_insert(0);
+            *through = stable.max(*through);
+        }
+        for (origin, through) in wants {
+            core.tell_parent(Up::Want { origin, through });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn want_from_children<S: MetaStore>(core: &mut Core<S>, children: &mut Children, versions: &[RecordId]) {
+        let mut by_child: BTreeMap<OriginId, Vec<RecordId>> = BTreeMap::new();
+        for version in versions {
+            if let Ok(Some(missing)) = Self::missing(core, *version) {
+                for holder in missing.everybody() {
+                    by_child.entry(holder).or_default().push(*version);
+                }
+            }
+        }
+        for (child, versions) in by_child {
+            for part in versions.chunks(VERSIONS_PER_MESSAGE) {
+                children.tell(child, Down::Want { versions: part.to_vec() });
+            }
+        }
+    }
+
+    /// The parent wants contents that we have.
+    pub(crate) fn handle_wanted<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        versions: Vec<RecordId>,
+    ) -> Result<(), StorageError> {
+        if core.config.role == Role::Station {
+            // What is below us has to come here first.
+            Self::want_from_children(core, children, &versions);
+            self.called.extend(&versions);
+        }
+        for version in versions {
+            let is_ours = Self::owed(core, version)?.is_some() || Self::lent(core, version)?.is_some();
+            if core.config.role == Role::Client && !is_ours {
+                // We were put back to before we wrote it: somebody else is to be asked.
+                let writer = Self::is_vanished(core, version)?;
+                self.gone.insert(version, writer);
+            } else {
+                self.wanted.insert(version);
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn tell_haves<S: MetaStore>(&mut self, core: &mut Core<S>) {
+        if core.config.role != Role::Station || self.haves.is_empty() || core.state.ticket() > core.state.stored() {
+            if !self.haves.is_empty() {
+                core.state.want_sync();
+            }
+            return;
+        }
+        let versions: Vec<RecordId> = std::mem::take(&mut self.haves).into_iter().collect();
+        for part in versions.chunks(VERSIONS_PER_MESSAGE) {
+            core.tell_parent(Up::Have { versions: part.to_vec() });
+        }
+    }
+
+    /// What is due of what is wanted. Where that leaves room, more is looked at.
+    fn due_of_wanted<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+    ) -> Result<Vec<(RecordId, Owed)>, StorageError> {
+        let mut due = self.wanted_due(core)?;
+        let room = core.config.pushes_max.saturating_sub(self.pushing.len());
+        for _ in 0..LOOKS_MAX {
+            if due.len() >= room || !self.look_at_wants(core, children)? {
+                return Ok(due);
+            }
+            due = self.wanted_due(core)?;
+        }
+        core.more_work |= due.len() < room && !self.wants.is_empty();
+        Ok(due)
+    }
+
+    /// As many as there is room for. What is wanted and still below us is looked at once, or it would take the room of what is here.
+    fn wanted_due<S: MetaStore>(&mut self, core: &mut Core<S>) -> Result<Vec<(RecordId, Owed)>, StorageError> {
+        loop {
+            let candidates = self.wanted_next(core);
+            let due = self.due_among(core, &candidates)?;
+            if due.len() == candidates.len() {
+                return Ok(due);
+            }
+        }
+    }
+
+    fn wanted_next<S: MetaStore>(&self, core: &Core<S>) -> Vec<RecordId> {
+        let room = core.config.pushes_max.saturating_sub(self.pushing.len());
+        self.wanted
+            .iter()
+            .filter(|version| !self.pushing.contains(version) && !self.pushed.contains(version))
+            .filter(|version| !self.cancelled.contains(version) && Self::is_sent(core, **version))
+            .take(room)
+            .copied()
+            .collect()
+    }
+
+    /// Contents do not overtake their record, which may yet be cancelled.
+    pub(crate) fn is_sent<S: MetaStore>(core: &Core<S>, version: RecordId) -> bool {
+        let sent = core.sent_position().unwrap_or_default();
+        core.state.log().position_of(version).is_none_or(|position| position <= sent)
+    }
+
     /// In a new session everything that we hold is told again: what the home has by now it answers as stable.
     pub(crate) fn retell_haves<S: MetaStore>(&mut self, core: &Core<S>) -> Result<(), StorageError> {
         let mut owed = Vec::new();
@@ -275,7 +300,7 @@ impl Contents {
         let candidates: Vec<RecordId> = self.wanted.iter().filter(known).take(room).copied().collect();
         let mut due = Vec::new();
         for version in candidates {
-            match Contents::lent(core, version)? {
+            match Self::lent(core, version)? {
                 Some(lent) => due.push((version, Owed { file: lent.file, content: lent.content })),
                 // What nobody has of us is pushed without being asked for.
                 None => {
@@ -299,15 +324,14 @@ impl Contents {
                     let owed: Owed = unpack(&bytes)?;
                     // Of a removed file nobody needs them any more: the home says so when it has the removal. (What became one
                     // with an equal file is there.)
-                    let is_gone =
-                        Contents::is_gone(core, owed.file)? && Contents::is_gone(core, FileId::made_by(version))?;
+                    let is_gone = Self::is_gone(core, owed.file)? && Self::is_gone(core, FileId::made_by(version))?;
                     if is_gone && !self.called.contains(&version) {
                         self.wanted.remove(&version);
                     } else {
                         due.push((version, owed));
                     }
                 }
-                None if Contents::missing(core, version)?.is_none() => {
+                None if Self::missing(core, version)?.is_none() => {
                     self.wanted.remove(&version);
                     if self.called.remove(&version) {
                         // The home has us on record for what we know by another name, or not any more: it is to ask others.
@@ -327,9 +351,7 @@ impl Contents {
     pub(crate) fn pushes_done(&self) -> bool {
         self.pushing.is_empty() && self.haves.is_empty()
     }
-}
 
-impl Contents {
     /// Whether nobody needs what a file holds. A version that became a copy has its record's number for its file, and may be shown there
     /// while the file into which it was stored is removed.
     fn is_gone<S: MetaStore>(core: &Core<S>, file: FileId) -> Result<bool, StorageError> {

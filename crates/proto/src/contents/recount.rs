@@ -41,7 +41,7 @@ impl<S: MetaStore> Replica<S> {
     /// Whether what the parent calls stable is the word of the home of today, and whose our records are is settled.
     fn may_recount(&self) -> bool {
         let is_forked = self.core.standing().is_none_or(|state| state == UplinkState::Forked);
-        self.core.is_trusted() && !is_forked && self.is_home_reachable(self.core.now) == Some(true)
+        self.core.is_trusted() && !is_forked && self.uplink.is_home_reachable(&self.core, self.core.now) == Some(true)
     }
 
     /// Goes on looking: one page of the view.
@@ -70,7 +70,7 @@ impl<S: MetaStore> Replica<S> {
     fn seek_own(&mut self, file: FileId, inode: &Inode, former: &BTreeSet<OriginId>) -> Result<(), StorageError> {
         let (version, content) = (inode.version, &inode.content);
         let is_own = version.origin() == self.core.config.origin;
-        let is_ours = is_own || former.contains(&version.origin()) && !self.was_written_again(version);
+        let is_ours = is_own || former.contains(&version.origin()) && !self.uplink.was_written_again(version);
         if content.root().is_none() || inode.is_removed() || !is_ours {
             return Ok(());
         }

@@ -3,9 +3,10 @@
 //! What left the view in one step of the home is let go with the next one. A version that was written over stays while the bytes that
 //! took its place are at no server (`contents/previous.rs`).
 
+use crate::children::Children;
 use crate::contents::{Contents, Missing};
 use crate::histories::Histories;
-use crate::replica::{Core, Replica};
+use crate::replica::Core;
 use crate::state::tables::{parse_record_key, table, unpack};
 use wayfs_types::{Content, FileId, MetaStore, RecordId, StorageError, Top};
 
@@ -25,25 +26,27 @@ impl Superseded {
     }
 }
 
-impl<S: MetaStore> Replica<S> {
+impl Contents {
     /// The home drops its claim on contents that no view of the future can show.
-    pub(crate) fn release_superseded(&mut self) -> Result<(), StorageError> {
-        while let Some(superseded) = self.contents.superseded.pop() {
-            for record in Contents::records_with(&mut self.core, superseded.top)? {
-                let Some(missing) = Contents::missing(&mut self.core, record)? else { continue };
-                if missing.version != superseded.version || Contents::is_kept(&mut self.core, superseded, record)? {
+    pub(crate) fn release_superseded<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+    ) -> Result<(), StorageError> {
+        while let Some(superseded) = self.superseded.pop() {
+            for record in Self::records_with(core, superseded.top)? {
+                let Some(missing) = Self::missing(core, record)? else { continue };
+                if missing.version != superseded.version || Self::is_kept(core, superseded, record)? {
                     continue;
                 }
-                self.settle_missing(record, &missing);
-                self.tell_who_waits(record, &missing);
-                self.contents.let_go_older(&mut self.core, record)?;
+                self.settle_missing(core, children, record, &missing);
+                Self::tell_who_waits(children, record, &missing);
+                self.let_go_older(core, record)?;
             }
         }
         Ok(())
     }
-}
 
-impl Contents {
     /// Versions whose file was removed or overwritten with the very batch that brought them never stood in the view, so
     /// nobody sees them leave it.
     pub(crate) fn supersede_unseen<S: MetaStore>(&mut self, core: &Core<S>, noted: Vec<(FileId, RecordId, Top)>) {
@@ -64,22 +67,20 @@ impl Contents {
         let mut waiting: Vec<(RecordId, Missing)> = Vec::new();
         core.state.each(&[table::MISSING], &[table::MISSING + 1], |key, value| {
             let (record, missing) = (parse_record_key(key)?, unpack::<Missing>(value)?);
-            if !Contents::is_shown(core, missing.file, missing.version)? {
+            if !Self::is_shown(core, missing.file, missing.version)? {
                 waiting.push((record, missing));
             }
             Ok(())
         })?;
         for (record, missing) in waiting {
-            if Histories::has_record(core, record)? && Contents::lost(core, record)?.is_none() {
+            if Histories::has_record(core, record)? && Self::lost(core, record)?.is_none() {
                 let noted = missing.content.top().map(|top| (missing.file, missing.version, top));
                 self.supersede_unseen(core, noted.into_iter().collect());
             }
         }
         Ok(())
     }
-}
 
-impl Contents {
     /// Whether a file shows a version, or the copy that was made of this does.
     fn is_shown<S: MetaStore>(core: &Core<S>, file: FileId, version: RecordId) -> Result<bool, StorageError> {
         for file in [file, FileId::made_by(version)] {
@@ -99,7 +100,7 @@ impl Contents {
         record: RecordId,
     ) -> Result<bool, StorageError> {
         let Some(by) = superseded.by else { return Ok(false) };
-        let is_at_writer_only = Contents::missing(core, by)?.is_some_and(|missing| missing.safe.is_none());
-        Ok(is_at_writer_only && Contents::is_older_than(core, by, record)?)
+        let is_at_writer_only = Self::missing(core, by)?.is_some_and(|missing| missing.safe.is_none());
+        Ok(is_at_writer_only && Self::is_older_than(core, by, record)?)
     }
 }

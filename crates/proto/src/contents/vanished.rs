@@ -45,49 +45,6 @@ pub(crate) struct Vanished {
 
 /// The half of whoever had them.
 impl<S: MetaStore> Replica<S> {
-    /// [`crate::Input::ContentGone`]: the contents of a version are not in the chunk store, and whoever could be asked has
-    /// them not.
-    pub(crate) fn handle_content_gone(
-        &mut self,
-        file: FileId,
-        version: RecordId,
-        content: &Content,
-    ) -> Result<(), StorageError> {
-        self.contents.pushing.remove(&version);
-        match self.core.config.role {
-            Role::Client => {
-                let was_owed = Contents::owed(&mut self.core, version)?.is_some();
-                if let Some((file, content)) = self.contents.take_duty(&mut self.core, version)? {
-                    tracing::error!(%version, was_owed, "the bytes of a version are gone here");
-                    // What it lent a server has.
-                    if was_owed {
-                        self.contents.put_vanished(&mut self.core, version, file, content)?;
-                    }
-                    self.contents.gone.insert(version, was_owed);
-                    self.core.state.stage_own_marks();
-                }
-            }
-            Role::Station => {
-                let Some((file, content)) = self.contents.take_duty(&mut self.core, version)? else { return Ok(()) };
-                self.contents.put_unheld(&mut self.core, version, file, content)?;
-                self.contents.gone.insert(version, false);
-                // Its writer keeps its copy until the home has one.
-                self.children.tell(version.origin(), Down::Want { versions: vec![version] });
-            }
-            Role::Home => {
-                let is_shown = wayfs_tree::inode(&self.core.state.tx(), file)?
-                    .is_some_and(|inode| inode.version == version && inode.content == *content);
-                let is_known = Contents::missing(&mut self.core, version)?.is_some()
-                    || Contents::is_vanished(&mut self.core, version)?;
-                if is_shown && !is_known {
-                    self.contents.put_unheld(&mut self.core, version, file, content.clone())?;
-                    self.contents.note_holders_moved(&self.core);
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// Tells the parent of what is gone, as far as it has the records.
     pub(crate) fn tell_gone(&mut self) -> Result<(), StorageError> {
         if self.core.config.role == Role::Home || self.contents.gone.is_empty() || !self.core.has_parent() {
@@ -99,7 +56,9 @@ impl<S: MetaStore> Replica<S> {
                 continue;
             }
             self.contents.gone.remove(&version);
-            if self.core.config.role == Role::Station && self.is_held_below(version)? {
+            if self.core.config.role == Role::Station
+                && Contents::is_held_below(&mut self.core, &self.children, version)?
+            {
                 continue;
             }
             if writer { by_writer.push(version) } else { others.push(version) }
@@ -130,22 +89,6 @@ impl<S: MetaStore> Replica<S> {
         !is_ours || version.sequence() <= applied
     }
 
-    /// Whether we, or somebody below us who is there, have contents by the records.
-    fn is_held_below(&mut self, version: RecordId) -> Result<bool, StorageError> {
-        if Contents::owed(&mut self.core, version)?.is_some() {
-            return Ok(true);
-        }
-        let Some(missing) = Contents::missing(&mut self.core, version)? else { return Ok(false) };
-        Ok(missing.everybody().any(|child| self.will_bring(child, version)))
-    }
-
-    /// Whether a child is there that brings contents by this name. What we wrote again in place of a client it knows by another one:
-    /// it brings it by that, if it still has it.
-    fn will_bring(&self, child: OriginId, version: RecordId) -> bool {
-        let is_station = || self.children.is_station(child);
-        self.children.peer_of(child).is_some() && (version.origin() != self.core.config.origin || is_station())
-    }
-
     /// Tells the home, when it is time, which contents nobody below us has who is there. What we wrote again, and a client who is there
     /// may have by another name, is looked for first.
     pub(crate) fn look_for_gone(&mut self) -> Result<(), StorageError> {
@@ -158,14 +101,15 @@ impl<S: MetaStore> Replica<S> {
             let (version, missing) = (parse_record_key(key)?, unpack::<Missing>(value)?);
             if missing.everybody().all(|child| self.children.peer_of(child).is_none()) {
                 gone.push((version, missing));
-            } else if !missing.everybody().any(|child| self.will_bring(child, version)) {
+            } else if !missing.everybody().any(|child| Contents::will_bring(&self.core, &self.children, child, version))
+            {
                 doubtful.push((version, missing));
             }
             Ok(())
         })?;
         for (version, missing) in gone {
             let writer = Contents::is_vanished(&mut self.core, version)?;
-            if !writer && !self.writers_below(version.origin())?.is_empty() {
+            if !writer && !Contents::writers_below(&mut self.core, &self.children, version.origin())?.is_empty() {
                 // It is there by another number, and the only one who can say that it has nothing.
                 let held = HeldVersion { version, file: missing.file, content: missing.content };
                 self.handle_sought(vec![held])?;
@@ -189,7 +133,7 @@ impl<S: MetaStore> Replica<S> {
                     // It is told and pushed like all that nobody has called safe, whatever is said of what came later.
                     Role::Client | Role::Home => {
                         self.contents.keep_sought(HeldVersion { version, file, content: content.clone() });
-                        self.offer_former(version, file, content);
+                        Contents::offer_former(&mut self.core, version, file, content);
                     }
                 }
                 continue;
@@ -205,7 +149,7 @@ impl<S: MetaStore> Replica<S> {
                 self.contents.gone.insert(version, true);
                 continue;
             }
-            if self.is_held_below(version)? {
+            if Contents::is_held_below(&mut self.core, &self.children, version)? {
                 self.contents.spares.insert(version);
                 continue;
             }
@@ -219,7 +163,7 @@ impl<S: MetaStore> Replica<S> {
         if self.core.config.role == Role::Station && !below.is_empty() {
             let mut by_child: BTreeMap<OriginId, Vec<HeldVersion>> = BTreeMap::new();
             for held in below {
-                for child in self.writers_below(held.version.origin())? {
+                for child in Contents::writers_below(&mut self.core, &self.children, held.version.origin())? {
                     by_child.entry(child).or_default().push(held.clone());
                 }
             }
@@ -233,23 +177,8 @@ impl<S: MetaStore> Replica<S> {
     /// Records of ours are written again by other names: what the driver looks for by these is nobody's business any more.
     pub(crate) fn call_looks_off(&mut self) {
         let looks = self.contents.looks.iter().map(|(version, count)| (*version, *count));
-        let stale: Vec<_> = looks.filter(|(version, _)| self.was_written_again(*version)).collect();
+        let stale: Vec<_> = looks.filter(|(version, _)| self.uplink.was_written_again(*version)).collect();
         self.contents.stale_looks.extend(stale);
-    }
-
-    /// Clients of ours with a session who wrote under an origin, be it one that they had before.
-    pub(crate) fn writers_below(&mut self, origin: OriginId) -> Result<Vec<OriginId>, StorageError> {
-        let Some(node) = Children::origin_image(&mut self.core, origin)?.map(|image| image.node) else {
-            return Ok(Vec::new());
-        };
-        let clients: Vec<OriginId> = self.children.greeted_clients().collect();
-        let mut writers = Vec::new();
-        for client in clients {
-            if Children::origin_image(&mut self.core, client)?.is_some_and(|image| image.node == node) {
-                writers.push(client);
-            }
-        }
-        Ok(writers)
     }
 
     /// [`crate::Input::Sought`]: what the driver found of what was looked for.
@@ -269,7 +198,7 @@ impl<S: MetaStore> Replica<S> {
             (Role::Home, _) => self.end_look(version, &content, is_here)?,
             (Role::Station, true) => {
                 if let Some(missing) = Contents::missing(&mut self.core, version)? {
-                    self.settle_missing(version, &missing);
+                    self.contents.settle_missing(&mut self.core, &mut self.children, version, &missing);
                 }
                 self.contents.owe(&mut self.core, version, file, content)?;
             }
@@ -278,7 +207,7 @@ impl<S: MetaStore> Replica<S> {
             (Role::Client, true)
                 if version.origin() == self.core.config.origin
                     && version.sequence()
-                        > self.uplink.sent_through().max(self.parent_has(self.core.config.origin)) =>
+                        > self.uplink.sent_through().max(self.uplink.parent_has(self.core.config.origin)) =>
             {
                 self.contents.take_vanished(&mut self.core, version)?;
                 self.contents.owe(&mut self.core, version, file, content)?;
@@ -290,7 +219,7 @@ impl<S: MetaStore> Replica<S> {
                 self.contents.gone.insert(version, true);
             }
             // The home may have us on record for it.
-            (Role::Station, false) if !self.is_held_below(version)? => {
+            (Role::Station, false) if !Contents::is_held_below(&mut self.core, &self.children, version)? => {
                 self.contents.gone.insert(version, false);
             }
             (Role::Station, false) => {}
@@ -300,17 +229,100 @@ impl<S: MetaStore> Replica<S> {
 }
 
 impl Contents {
+    /// [`crate::Input::ContentGone`]: the contents of a version are not in the chunk store, and whoever could be asked has
+    /// them not.
+    pub(crate) fn handle_content_gone<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        file: FileId,
+        version: RecordId,
+        content: &Content,
+    ) -> Result<(), StorageError> {
+        self.pushing.remove(&version);
+        match core.config.role {
+            Role::Client => {
+                let was_owed = Self::owed(core, version)?.is_some();
+                if let Some((file, content)) = self.take_duty(core, version)? {
+                    tracing::error!(%version, was_owed, "the bytes of a version are gone here");
+                    // What it lent a server has.
+                    if was_owed {
+                        self.put_vanished(core, version, file, content)?;
+                    }
+                    self.gone.insert(version, was_owed);
+                    core.state.stage_own_marks();
+                }
+            }
+            Role::Station => {
+                let Some((file, content)) = self.take_duty(core, version)? else { return Ok(()) };
+                self.put_unheld(core, version, file, content)?;
+                self.gone.insert(version, false);
+                // Its writer keeps its copy until the home has one.
+                children.tell(version.origin(), Down::Want { versions: vec![version] });
+            }
+            Role::Home => {
+                let is_shown = wayfs_tree::inode(&core.state.tx(), file)?
+                    .is_some_and(|inode| inode.version == version && inode.content == *content);
+                let is_known = Self::missing(core, version)?.is_some() || Self::is_vanished(core, version)?;
+                if is_shown && !is_known {
+                    self.put_unheld(core, version, file, content.clone())?;
+                    self.note_holders_moved(core);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether we, or somebody below us who is there, have contents by the records.
+    fn is_held_below<S: MetaStore>(
+        core: &mut Core<S>,
+        children: &Children,
+        version: RecordId,
+    ) -> Result<bool, StorageError> {
+        if Self::owed(core, version)?.is_some() {
+            return Ok(true);
+        }
+        let Some(missing) = Self::missing(core, version)? else { return Ok(false) };
+        Ok(missing.everybody().any(|child| Self::will_bring(core, children, child, version)))
+    }
+
+    /// Whether a child is there that brings contents by this name. What we wrote again in place of a client it knows by another one:
+    /// it brings it by that, if it still has it.
+    fn will_bring<S: MetaStore>(core: &Core<S>, children: &Children, child: OriginId, version: RecordId) -> bool {
+        let is_station = || children.is_station(child);
+        children.peer_of(child).is_some() && (version.origin() != core.config.origin || is_station())
+    }
+
+    /// Clients of ours with a session who wrote under an origin, be it one that they had before.
+    pub(crate) fn writers_below<S: MetaStore>(
+        core: &mut Core<S>,
+        children: &Children,
+        origin: OriginId,
+    ) -> Result<Vec<OriginId>, StorageError> {
+        let Some(node) = Children::origin_image(core, origin)?.map(|image| image.node) else {
+            return Ok(Vec::new());
+        };
+        let clients: Vec<OriginId> = children.greeted_clients().collect();
+        let mut writers = Vec::new();
+        for client in clients {
+            if Children::origin_image(core, client)?.is_some_and(|image| image.node == node) {
+                writers.push(client);
+            }
+        }
+        Ok(writers)
+    }
+
     /// Takes out the row by which this replica answers for contents. Answers what it was about.
     fn take_duty<S: MetaStore>(
         &mut self,
         core: &mut Core<S>,
         version: RecordId,
     ) -> Result<Option<(FileId, Content)>, StorageError> {
-        if let Some(Owed { file, content }) = Contents::owed(core, version)? {
+        if let Some(Owed { file, content }) = Self::owed(core, version)? {
             self.release(core, version)?;
             return Ok(Some((file, content)));
         }
-        let Some(Lent { file, content, .. }) = Contents::lent(core, version)? else { return Ok(None) };
+        let Some(Lent { file, content, .. }) = Self::lent(core, version)? else { return Ok(None) };
         self.take_lent(core, version)?;
         Ok(Some((file, content)))
     }
@@ -360,7 +372,7 @@ impl Contents {
         content: Content,
     ) -> Result<(), StorageError> {
         let Some(root) = content.root() else { return Ok(()) };
-        if Contents::missing(core, version)?.is_some() {
+        if Self::missing(core, version)?.is_some() {
             return Ok(());
         }
         core.state.stage_totals().missing += 1;
@@ -423,9 +435,7 @@ impl Contents {
             self.sought.insert(held.version, held);
         }
     }
-}
 
-impl Contents {
     pub(crate) fn owed<S: MetaStore>(core: &mut Core<S>, version: RecordId) -> Result<Option<Owed>, StorageError> {
         core.state.tx().get_raw(&record_key(table::OWED, version))?.map(|bytes| unpack(&bytes)).transpose()
     }
@@ -436,69 +446,78 @@ impl Contents {
 }
 
 /// The parent's half.
-impl<S: MetaStore> Replica<S> {
+impl Contents {
     /// A child says that neither it nor anybody below it has contents.
-    pub(crate) fn handle_gone(
+    pub(crate) fn handle_gone<S: MetaStore>(
         &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
         peer: PeerId,
         child: OriginId,
         (versions, writer): (Vec<RecordId>, bool),
     ) -> Result<(), StepError> {
-        let is_station = self.children.is_station(child);
+        let is_station = children.is_station(child);
         if !is_station {
             for version in &versions {
-                if !Contents::may_speak_for(&mut self.core, child, version.origin())? {
+                if !Self::may_speak_for(core, child, version.origin())? {
                     return Err(StepError::Peer(peer, "says of another's contents that they are gone".to_owned()));
                 }
             }
         }
         for version in versions {
-            self.note_gone(child, version, (is_station, writer))?;
+            self.note_nowhere(core, children, child, version, (is_station, writer))?;
         }
-        self.contents.note_holders_moved(&self.core);
+        self.note_holders_moved(core);
         Ok(())
     }
 
     /// Whether the writer of an origin's records is on record under a number under which it has no session: it said that it has
     /// nothing by the one that it has. (A copy that goes on under this one, and has it after all, tells so when it comes.)
-    fn is_of_writer(&mut self, other: OriginId, origin: OriginId) -> Result<bool, StorageError> {
-        Ok(self.children.peer_of(other).is_none() && Contents::speaks_for(&mut self.core, origin, other)?)
+    fn is_of_writer<S: MetaStore>(
+        core: &mut Core<S>,
+        children: &Children,
+        other: OriginId,
+        origin: OriginId,
+    ) -> Result<bool, StorageError> {
+        Ok(children.peer_of(other).is_none() && Self::speaks_for(core, origin, other)?)
     }
 
-    fn note_gone(
+    fn note_nowhere<S: MetaStore>(
         &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
         child: OriginId,
         version: RecordId,
         (is_station, writer): (bool, bool),
     ) -> Result<(), StorageError> {
         let origin = version.origin();
-        let Some(mut missing) = Contents::missing(&mut self.core, version)? else {
-            let is_owed = Contents::owed(&mut self.core, version)?.is_some();
-            if self.contents.sought.remove(&version).is_some() && !is_owed {
-                self.contents.gone.insert(version, writer);
+        let Some(mut missing) = Self::missing(core, version)? else {
+            let is_owed = Self::owed(core, version)?.is_some();
+            if self.sought.remove(&version).is_some() && !is_owed {
+                self.gone.insert(version, writer);
                 return Ok(());
             }
-            if self.core.config.role == Role::Home && Histories::has_record(&mut self.core, version)?
-                || !is_owed && self.core.state.marks(origin)?.stable >= version.sequence()
+            if core.config.role == Role::Home && Histories::has_record(core, version)?
+                || !is_owed && core.state.marks(origin)?.stable >= version.sequence()
             {
                 // It is here, was replaced, or is declared lost.
-                self.children.tell_stable(child, version);
-            } else if self.core.config.role == Role::Station && !is_owed {
-                self.contents.gone.insert(version, writer);
+                children.tell_stable(child, version);
+            } else if core.config.role == Role::Station && !is_owed {
+                self.gone.insert(version, writer);
             }
             return Ok(());
         };
-        if self.core.config.role == Role::Home && is_station && self.contents.said_gone.len() < SAID_GONE_MAX {
-            self.contents.said_gone.entry(version).or_default().insert(child);
+        if core.config.role == Role::Home && is_station && self.said_gone.len() < SAID_GONE_MAX {
+            self.said_gone.entry(version).or_default().insert(child);
         }
         // What a station wrote itself, in place of others, it answers for alone; under a number that it had before, too.
-        let is_its_own = origin == child
-            || self.children.peer_of(origin).is_none() && Contents::speaks_for(&mut self.core, child, origin)?;
+        let is_its_own =
+            origin == child || children.peer_of(origin).is_none() && Self::speaks_for(core, child, origin)?;
         let writer = writer || is_station && is_its_own;
         let (mut holders, mut spares) = (Vec::new(), Vec::new());
         for (of, kept) in [(missing.holders, &mut holders), (missing.spares, &mut spares)] {
             for other in of {
-                if other != child && !(writer && self.is_of_writer(other, origin)?) {
+                if other != child && !(writer && Self::is_of_writer(core, children, other, origin)?) {
                     kept.push(other);
                 }
             }
@@ -507,19 +526,19 @@ impl<S: MetaStore> Replica<S> {
         // Another said that this one has it.
         missing.claimed = missing.claimed.filter(|claimed| *claimed != child);
         if writer {
-            self.contents.put_vanished(&mut self.core, version, missing.file, missing.content.clone())?;
+            self.put_vanished(core, version, missing.file, missing.content.clone())?;
         }
         if writer || !is_station {
-            self.core.state.delete_row(record_key(AWAITED, version));
+            core.state.delete_row(record_key(AWAITED, version));
         }
-        self.core.state.stage_marks(origin);
-        if self.core.config.role == Role::Station && missing.everybody().next().is_none() {
-            self.contents.gone.insert(version, writer);
-        } else if !missing.everybody().any(|child| self.children.peer_of(child).is_some()) {
+        core.state.stage_marks(origin);
+        if core.config.role == Role::Station && missing.everybody().next().is_none() {
+            self.gone.insert(version, writer);
+        } else if !missing.everybody().any(|child| children.peer_of(child).is_some()) {
             // The others may be away for good, or be numbers that this one had before.
-            self.contents.note_child_away(&self.core);
+            self.note_child_away(core);
         }
-        self.core.state.put_row(record_key(table::MISSING, version), pack(&missing));
+        core.state.put_row(record_key(table::MISSING, version), pack(&missing));
         Ok(())
     }
 }

@@ -17,6 +17,7 @@
 use crate::api::{PeerId, Role};
 use crate::children::Children;
 use crate::histories::Histories;
+use crate::members::Members;
 use crate::members::seals::Written;
 use crate::replica::{Core, Replica, StepError};
 use crate::state::log::LogItem;
@@ -175,7 +176,7 @@ impl Histories {
         if sequence == 0 {
             return Ok(Some(Chain::START));
         }
-        if let Some(confirmed) = Histories::confirmed_origin(core, origin)?
+        if let Some(confirmed) = Self::confirmed_origin(core, origin)?
             && confirmed.applied == sequence
         {
             return Ok(Some(confirmed.chain));
@@ -207,7 +208,7 @@ impl Histories {
         applied: u64,
         images: &[KeyImage],
     ) -> Result<Option<String>, StorageError> {
-        if core.config.role != Role::Client || Histories::known_chain(core, core.config.origin, applied)?.is_some() {
+        if core.config.role != Role::Client || Self::known_chain(core, core.config.origin, applied)?.is_some() {
             return Ok(None);
         }
         let shows = |pair: &KeyImage| match (&pair.key, &pair.image) {
@@ -245,7 +246,7 @@ impl Histories {
         origin: OriginId,
         image: &Origin,
     ) -> Result<Option<u64>, StorageError> {
-        let known = Histories::known_chain(core, origin, image.applied)?;
+        let known = Self::known_chain(core, origin, image.applied)?;
         // Or it lost what our tentative records follow.
         let differs =
             known.is_some_and(|known| known != image.chain) || image.applied < core.state.confirmed_applied(origin)?;
@@ -264,17 +265,14 @@ impl Histories {
         };
         Ok(first.map(|(_, item)| item.id.sequence()))
     }
-}
 
-/// The parent's half.
-impl<S: MetaStore> Replica<S> {
     pub(crate) fn handle_chains(
-        &mut self,
+        children: &mut Children,
         peer: PeerId,
         child: OriginId,
         chains: Vec<Applied>,
     ) -> Result<(), StepError> {
-        let Some(told) = self.children.told_mut(child) else { return Ok(()) };
+        let Some(told) = children.told_mut(child) else { return Ok(()) };
         if told.stated.len() + chains.len() > STATED_MAX {
             return Err(StepError::Peer(peer, "tells of more histories than it sends records of".to_owned()));
         }
@@ -285,8 +283,9 @@ impl<S: MetaStore> Replica<S> {
 
     /// Looks whether a record continues, or repeats, the history that is here. `end`: the running hash after it, of a
     /// record that stands for others.
-    pub(crate) fn check_history(
-        &mut self,
+    pub(crate) fn check_history<S: MetaStore>(
+        core: &mut Core<S>,
+        children: &mut Children,
         peer: PeerId,
         child: OriginId,
         record: &Record,
@@ -294,8 +293,8 @@ impl<S: MetaStore> Replica<S> {
     ) -> Result<(), StepError> {
         let origin = record.id.origin();
         let sequence = record.id.sequence();
-        let (applied, chain) = applied_chain(&self.core.state.tx(), origin)?;
-        let Some(told) = self.children.told_mut(child) else { return Ok(()) };
+        let (applied, chain) = applied_chain(&core.state.tx(), origin)?;
+        let Some(told) = children.told_mut(child) else { return Ok(()) };
         let is_new_life = matches!(record.op, Op::Skip { .. });
         let before = if is_new_life { Some(Chain::START) } else { told.before(record) };
         let Some(before) = before else {
@@ -314,20 +313,6 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
-    /// Says upon what the records of a message were written, and sends it.
-    pub(crate) fn send_with_history(&mut self, up: Up, written: &BTreeMap<RecordId, Written>) {
-        if let Up::Records { records } | Up::Cancelled { records, .. } = &up {
-            let before = |sent: &SentRecord| written.get(&sent.record.id).map_or(Chain::START, |of| of.before);
-            let upon: Vec<(Chain, &Record)> = records.iter().map(|sent| (before(sent), &sent.record)).collect();
-            self.state_histories(&upon);
-            self.send_seals(&up, written);
-            self.note_sent(records);
-        }
-        self.core.tell_parent(up);
-    }
-}
-
-impl Histories {
     /// Whether a record was taken here.
     pub(crate) fn has_record<S: MetaStore>(core: &mut Core<S>, record: RecordId) -> Result<bool, StorageError> {
         Ok(Children::origin_image(core, record.origin())?.is_some_and(|taken| taken.has(record.sequence())))
@@ -347,5 +332,20 @@ impl Histories {
             )?;
         }
         Ok(())
+    }
+}
+
+/// The parent's half.
+impl<S: MetaStore> Replica<S> {
+    /// Says upon what the records of a message were written, and sends it.
+    pub(crate) fn send_with_history(&mut self, up: Up, written: &BTreeMap<RecordId, Written>) {
+        if let Up::Records { records } | Up::Cancelled { records, .. } = &up {
+            let before = |sent: &SentRecord| written.get(&sent.record.id).map_or(Chain::START, |of| of.before);
+            let upon: Vec<(Chain, &Record)> = records.iter().map(|sent| (before(sent), &sent.record)).collect();
+            self.state_histories(&upon);
+            Members::send_seals(&mut self.core, &up, written);
+            self.note_sent(records);
+        }
+        self.core.tell_parent(up);
     }
 }

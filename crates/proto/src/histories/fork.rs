@@ -98,14 +98,7 @@ impl<S: MetaStore> Replica<S> {
             self.histories.fork.noticed = Some(reason);
         }
         self.set_standing(UplinkState::Forked);
-        self.ask_renewal();
-    }
-
-    /// Asks for a new origin, and again with every ping until it comes.
-    pub(crate) fn ask_renewal(&mut self) {
-        if self.core.standing() == Some(UplinkState::Forked) {
-            self.core.tell_parent(Up::Renew { of: self.core.config.origin, life: self.core.config.life });
-        }
+        Histories::ask_renewal(&mut self.core);
     }
 
     pub(crate) fn handle_renewed(
@@ -205,7 +198,7 @@ impl<S: MetaStore> Replica<S> {
             .collect();
         // What the home has stays as it is, though it was kept here until its contents were safe. So does what the parent has that grants
         // this origin: it has brought that home (`has_of`). Another one that was said to have it may be gone for good.
-        let (visible, has) = (self.core.state.marks(former)?.visible, self.parent_has(former));
+        let (visible, has) = (self.core.state.marks(former)?.visible, self.uplink.parent_has(former));
         let unconfirmed = own.iter().filter(|(_, item)| {
             let (sequence, is_home) = (item.id.sequence(), !item.tentative && item.id.sequence() <= visible);
             match self.histories.fork.lost_after {
@@ -256,7 +249,7 @@ impl<S: MetaStore> Replica<S> {
                 self.take_over_lost(origin, after)?;
             }
             // What was taken out of the view and put back counts as known anew, and may bear what others lost.
-            self.forget_what_was_seen();
+            self.uplink.forget_what_was_seen(&mut self.core);
         }
         Ok(written)
     }
@@ -293,7 +286,7 @@ impl<S: MetaStore> Replica<S> {
                 source = self.let_go(former)?;
             }
             if let Some(source) = source {
-                self.note_content(&record, &effect, source)?;
+                self.contents.note_content(&mut self.core, &mut self.children, &record, &effect, source)?;
             } else if is_gone && self.core.config.role == Role::Client {
                 self.note_gone_again(&record)?;
             } else if self.core.config.role == Role::Client && self.histories.fork.lost_after.is_some() {
@@ -332,13 +325,20 @@ impl<S: MetaStore> Replica<S> {
             return Ok(Some(Source::Own));
         }
         let Some(missing) = Contents::missing(&mut self.core, former)? else { return Ok(None) };
-        self.settle_missing(former, &missing);
+        self.contents.settle_missing(&mut self.core, &mut self.children, former, &missing);
         let origin = missing.holders.first().copied().unwrap_or(self.core.config.origin);
         Ok(Some(Source::Child { origin, is_station: true, held: !missing.holders.is_empty() }))
     }
 }
 
 impl Histories {
+    /// Asks for a new origin, and again with every ping until it comes.
+    pub(crate) fn ask_renewal<S: MetaStore>(core: &mut Core<S>) {
+        if core.standing() == Some(UplinkState::Forked) {
+            core.tell_parent(Up::Renew { of: core.config.origin, life: core.config.life });
+        }
+    }
+
     pub(crate) fn note_renamed<S: MetaStore>(&mut self, core: &mut Core<S>, former: RecordId, again: Again) {
         core.state.put_row(record_key(RENAMED, former), pack(&again));
         let Again { record: id, stored_into } = again;
@@ -359,11 +359,56 @@ impl Histories {
             }
         }
     }
-}
 
-impl Histories {
     fn entries<S: MetaStore>(core: &mut Core<S>, positions: &[LogPosition]) -> Result<Vec<LogEntry>, StorageError> {
         positions.iter().map(|position| core.state.log_entry(*position)).collect()
+    }
+
+    /// Before the home's state is taken over: what tentative records touch as it was.
+    pub(crate) fn note_touched<S: MetaStore>(&mut self, core: &mut Core<S>) -> Result<(), StorageError> {
+        if !core.state.rescues() || !self.fork.touched.is_empty() {
+            return Ok(());
+        }
+        let tentative = core.state.log().from(LogPosition::START).filter(|(_, item)| item.tentative);
+        let positions: Vec<LogPosition> = tentative.map(|(position, _)| position).collect();
+        for position in positions {
+            let entry = core.state.log_entry(position)?;
+            self.fork.touched.insert(entry.record.id, entry.touched.into_iter().map(|(key, _)| key).collect());
+        }
+        Ok(())
+    }
+
+    /// Origins of which the home has other records than our log, with what the home has not.
+    pub(crate) fn parted_in<S: MetaStore>(
+        core: &mut Core<S>,
+        cut: &[KeyImage],
+    ) -> Result<Vec<(OriginId, Vec<LogEntry>)>, StorageError> {
+        let mut parted = Vec::new();
+        if core.config.role != Role::Station {
+            return Ok(parted);
+        }
+        for pair in cut {
+            let (Key::Origin(origin), Some(Image::Origin(image))) = (&pair.key, &pair.image) else { continue };
+            if *origin == core.config.origin {
+                continue;
+            }
+            let Some(first) = Self::first_parted(core, *origin, image)? else { continue };
+            let left = core.state.log().tentative_of(*origin).filter(|(_, item)| item.id.sequence() >= first);
+            let positions: Vec<LogPosition> = left.map(|(position, _)| position).collect();
+            parted.push((*origin, Self::entries(core, &positions)?));
+        }
+        Ok(parted)
+    }
+
+    /// Whether this life of a child's store was followed by another before: then there are two of it.
+    pub(crate) fn is_outlived(children: &mut Children, child: OriginId, life: Life) -> bool {
+        life != Life::NONE && children.note_life(child, life)
+    }
+
+    /// Whether we have records of an origin that the home lacks. Whoever gives that origin up relies on it that they come home, and keeps them
+    /// no longer.
+    fn has_of<S: MetaStore>(core: &Core<S>, origin: OriginId) -> bool {
+        core.state.log().origins().any(|known| known == origin)
     }
 }
 
@@ -438,7 +483,7 @@ impl<S: MetaStore> Replica<S> {
     /// Writes again under our own origin what children wrote.
     pub(crate) fn write_parted(&mut self, parted: Vec<(OriginId, Vec<LogEntry>)>) -> Result<(), StorageError> {
         for (of, entries) in parted {
-            self.keep_parted(&entries);
+            self.uplink.keep_parted(&entries);
             let records = self.write_again(entries)?;
             tracing::warn!(%of, records, "the home has other records of a member: ours are written again");
             self.core.state.stage_output(Output::Rescued { of, records });
@@ -449,53 +494,8 @@ impl<S: MetaStore> Replica<S> {
     }
 }
 
-impl Histories {
-    /// Before the home's state is taken over: what tentative records touch as it was.
-    pub(crate) fn note_touched<S: MetaStore>(&mut self, core: &mut Core<S>) -> Result<(), StorageError> {
-        if !core.state.rescues() || !self.fork.touched.is_empty() {
-            return Ok(());
-        }
-        let tentative = core.state.log().from(LogPosition::START).filter(|(_, item)| item.tentative);
-        let positions: Vec<LogPosition> = tentative.map(|(position, _)| position).collect();
-        for position in positions {
-            let entry = core.state.log_entry(position)?;
-            self.fork.touched.insert(entry.record.id, entry.touched.into_iter().map(|(key, _)| key).collect());
-        }
-        Ok(())
-    }
-}
-
-impl Histories {
-    /// Origins of which the home has other records than our log, with what the home has not.
-    pub(crate) fn parted_in<S: MetaStore>(
-        core: &mut Core<S>,
-        cut: &[KeyImage],
-    ) -> Result<Vec<(OriginId, Vec<LogEntry>)>, StorageError> {
-        let mut parted = Vec::new();
-        if core.config.role != Role::Station {
-            return Ok(parted);
-        }
-        for pair in cut {
-            let (Key::Origin(origin), Some(Image::Origin(image))) = (&pair.key, &pair.image) else { continue };
-            if *origin == core.config.origin {
-                continue;
-            }
-            let Some(first) = Histories::first_parted(core, *origin, image)? else { continue };
-            let left = core.state.log().tentative_of(*origin).filter(|(_, item)| item.id.sequence() >= first);
-            let positions: Vec<LogPosition> = left.map(|(position, _)| position).collect();
-            parted.push((*origin, Histories::entries(core, &positions)?));
-        }
-        Ok(parted)
-    }
-}
-
 /// The parent's half.
 impl<S: MetaStore> Replica<S> {
-    /// Whether this life of a child's store was followed by another before: then there are two of it.
-    pub(crate) fn is_outlived(&mut self, child: OriginId, life: Life) -> bool {
-        life != Life::NONE && self.children.note_life(child, life)
-    }
-
     pub(crate) fn handle_renew(
         &mut self,
         peer: PeerId,
@@ -555,13 +555,5 @@ impl<S: MetaStore> Replica<S> {
         let renewed = Origin { renews: Some(renewal), ..renewed };
         self.core.state.put_image(Key::Origin(origin), Some(Image::Origin(renewed.into())))?;
         Ok(Some(origin))
-    }
-}
-
-impl Histories {
-    /// Whether we have records of an origin that the home lacks. Whoever gives that origin up relies on it that they come home, and keeps them
-    /// no longer.
-    fn has_of<S: MetaStore>(core: &Core<S>, origin: OriginId) -> bool {
-        core.state.log().origins().any(|known| known == origin)
     }
 }

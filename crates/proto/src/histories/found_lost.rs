@@ -68,7 +68,7 @@ impl Histories {
             return Ok(());
         }
         let mut lost = Lost::default();
-        for (key, value) in Histories::found_rows(core)? {
+        for (key, value) in Self::found_rows(core)? {
             let file = FileId::made_by(parse_record_key(key.get(FOUND.len()..).unwrap_or_default())?);
             match unpack::<Found>(&value)? {
                 Found::Older(upon, inode) => lost.add_older(file, upon, inode),
@@ -81,12 +81,10 @@ impl Histories {
         self.fork.lost = lost;
         Ok(())
     }
-}
 
-impl Histories {
     /// The takeover has ended.
     pub(crate) fn forget_found<S: MetaStore>(core: &mut Core<S>) -> Result<(), StorageError> {
-        for (key, _) in Histories::found_rows(core)? {
+        for (key, _) in Self::found_rows(core)? {
             core.state.delete_row(key);
         }
         Ok(())

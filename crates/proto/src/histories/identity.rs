@@ -79,9 +79,7 @@ impl Histories {
         self.fork.has_former = true;
         Ok(())
     }
-}
 
-impl Histories {
     /// From now on the store is of the role that we were opened in.
     pub(crate) fn take_role<S: MetaStore>(core: &mut Core<S>) -> Result<(), StorageError> {
         let bytes = core.state.store().get(IDENTITY)?;

@@ -6,6 +6,7 @@
 //! alone never shows so, since a child is told only what is durable.
 
 use crate::api::Role;
+use crate::children::Children;
 use crate::histories::Histories;
 use crate::replica::{Core, Replica};
 use crate::state::tables::{pack, parse_number_key, table, unpack};
@@ -118,27 +119,6 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    /// The home went back, and so did we: what children know may be of what was lost. They begin anew, and are told so.
-    pub(crate) fn begin_after_loss(&mut self) {
-        let Some((number, _)) = self.histories.lives.present.filter(|_| self.core.config.role == Role::Station) else {
-            return;
-        };
-        // Each opening draws its life, and this one is as good as another opening.
-        let mut bytes = self.core.config.life.0.to_be_bytes().to_vec();
-        bytes.extend(self.core.state.change().0.to_be_bytes());
-        let drawn = Digest::of(&bytes).as_bytes().iter().take(4).fold(0, |life, byte| life << 8 | u32::from(*byte));
-        let opened = Opened { life: Life(drawn.max(1)), at: self.core.state.change() };
-        (0..=number).for_each(|old| self.core.state.delete_row(life_key(old)));
-        // From the first row on, so that no life counts as forgotten: what is not known here is lost.
-        self.core.state.put_row(life_key(0), pack(&(opened.life, opened.at)));
-        self.core.config.life = opened.life;
-        self.histories.lives.opened = vec![opened];
-        self.histories.lives.is_cut = false;
-        self.histories.lives.lost_at = Some(self.core.now);
-        self.histories.lives.present = Some((0, opened));
-        self.children.end_all();
-    }
-
     pub(crate) fn end_children(&mut self) {
         if self.children.take_end_of_all() {
             for peer in self.children.peers() {
@@ -149,6 +129,27 @@ impl<S: MetaStore> Replica<S> {
 }
 
 impl Histories {
+    /// The home went back, and so did we: what children know may be of what was lost. They begin anew, and are told so.
+    pub(crate) fn begin_after_loss<S: MetaStore>(&mut self, core: &mut Core<S>, children: &mut Children) {
+        let Some((number, _)) = self.lives.present.filter(|_| core.config.role == Role::Station) else {
+            return;
+        };
+        // Each opening draws its life, and this one is as good as another opening.
+        let mut bytes = core.config.life.0.to_be_bytes().to_vec();
+        bytes.extend(core.state.change().0.to_be_bytes());
+        let drawn = Digest::of(&bytes).as_bytes().iter().take(4).fold(0, |life, byte| life << 8 | u32::from(*byte));
+        let opened = Opened { life: Life(drawn.max(1)), at: core.state.change() };
+        (0..=number).for_each(|old| core.state.delete_row(life_key(old)));
+        // From the first row on, so that no life counts as forgotten: what is not known here is lost.
+        core.state.put_row(life_key(0), pack(&(opened.life, opened.at)));
+        core.config.life = opened.life;
+        self.lives.opened = vec![opened];
+        self.lives.is_cut = false;
+        self.lives.lost_at = Some(core.now);
+        self.lives.present = Some((0, opened));
+        children.end_all();
+    }
+
     /// Before a child hears of this life it must be written down.
     pub(crate) fn write_life<S: MetaStore>(&mut self, core: &mut Core<S>) -> Result<(), StorageError> {
         let Some((number, opened)) = self.lives.present else { return Ok(()) };
@@ -172,7 +173,7 @@ impl Histories {
         resume: &Resume,
         is_station: bool,
     ) -> Cursor {
-        let stamp = Histories::own_stamp(core);
+        let stamp = Self::own_stamp(core);
         let current = core.state.change();
         if resume.stamp.origin != stamp.origin {
             // A station has no other parent than the home: this one took the place of the one that it knew.
@@ -188,9 +189,7 @@ impl Histories {
         }
         self.lives.place(resume, current)
     }
-}
 
-impl Histories {
     /// Names this store for children, and its present life; made at the first need, since only then the date is known.
     pub(crate) fn own_stamp<S: MetaStore>(core: &mut Core<S>) -> Stamp {
         let life = core.config.life;

@@ -183,11 +183,11 @@ impl Histories {
         for pair in cut {
             match (&pair.key, &pair.image) {
                 (Key::Inode(file), Some(Image::Inode(now))) if *file != FileId::ROOT => {
-                    match Histories::confirmed_image(core, &pair.key)? {
+                    match Self::confirmed_image(core, &pair.key)? {
                         Some(Image::Inode(before)) => self.compare_with_before(core, *file, now, before)?,
                         // Even the trace of its removal is gone.
-                        _ if Histories::was_known(core, file.maker())?
-                            && Histories::was_known(core, now.version)?
+                        _ if Self::was_known(core, file.maker())?
+                            && Self::was_known(core, now.version)?
                             && !now.is_removed() =>
                         {
                             let stale = now.is_crowded().then(Vec::new);
@@ -198,7 +198,7 @@ impl Histories {
                     }
                 }
                 (Key::Entry(parent, name), Some(Image::Entry(entry))) => {
-                    let was_known = Histories::was_known(core, entry.version)?;
+                    let was_known = Self::was_known(core, entry.version)?;
                     if !was_known {
                         self.fork.lost.add_placed_since(entry.file);
                     }
@@ -222,7 +222,7 @@ impl Histories {
         place: &Place,
         now: Option<(FileId, bool)>,
     ) -> Result<(), StorageError> {
-        let before = match Histories::confirmed_image(core, &Key::Entry(place.parent, place.name.clone()))? {
+        let before = match Self::confirmed_image(core, &Key::Entry(place.parent, place.name.clone()))? {
             Some(Image::Entry(entry)) => Some(entry),
             _ => None,
         };
@@ -251,10 +251,10 @@ impl Histories {
             return Ok(());
         }
         let (knew_version, knew_attributes) =
-            (Histories::was_known(core, now.version)?, Histories::was_known(core, now.attr_version.0)?);
+            (Self::was_known(core, now.version)?, Self::was_known(core, now.attr_version.0)?);
         let is_moved = before.places != now.places || before.unlisted != now.unlisted;
         if is_moved && !now.is_removed() && (knew_version || !before.is_removed()) {
-            let moved = Histories::moved(core, now, &before)?;
+            let moved = Self::moved(core, now, &before)?;
             self.fork.lost.add_moved(file, moved);
         }
         if before.is_removed() {
@@ -267,7 +267,7 @@ impl Histories {
         if before.kind == Kind::File && before.content != now.content {
             // A version that we never heard of was made since: then ours goes beside it.
             // So is what was a copy beside this file here, and is its content there: the parent got them in another order.
-            let had_seen = knew_version && !now.is_removed() && !Histories::was_copy(core, file, now.version)?;
+            let had_seen = knew_version && !now.is_removed() && !Self::was_copy(core, file, now.version)?;
             let upon = if had_seen { now.version } else { before.version };
             self.fork.lost.add_older(file, upon, before);
         }
@@ -290,9 +290,7 @@ impl Histories {
         }
         Ok(())
     }
-}
 
-impl Histories {
     /// What the parent had confirmed of a key.
     fn confirmed_image<S: MetaStore>(core: &mut Core<S>, key: &Key) -> Result<Option<Image>, StorageError> {
         match core.state.shadow(key)? {
@@ -307,7 +305,7 @@ impl Histories {
         if origin == OriginId::GENESIS {
             return Ok(true);
         }
-        Ok(Histories::confirmed_origin(core, origin)?.is_some_and(|image| image.has(record.sequence())))
+        Ok(Self::confirmed_origin(core, origin)?.is_some_and(|image| image.has(record.sequence())))
     }
 
     /// Whether what was stored into a file stands in a file that it made, and as which it may have been written over: the parent had not
@@ -324,7 +322,7 @@ impl Histories {
     /// Whether what was stored into a file became a copy beside it, as the parent had told it.
     fn was_copy<S: MetaStore>(core: &mut Core<S>, file: FileId, version: RecordId) -> Result<bool, StorageError> {
         let copy = FileId::made_by(version);
-        Ok(copy != file && Histories::confirmed_image(core, &Key::Inode(copy))?.is_some())
+        Ok(copy != file && Self::confirmed_image(core, &Key::Inode(copy))?.is_some())
     }
 
     /// Of the files that went without a trace, those that the parent shows as copies under a report: of the record that made such a
@@ -350,7 +348,7 @@ impl Histories {
         }
         for place in before.places.iter().filter(|place| !now.places.contains(place)) {
             if let Some(Image::Entry(entry)) =
-                Histories::confirmed_image(core, &Key::Entry(place.parent, place.name.clone()))?
+                Self::confirmed_image(core, &Key::Entry(place.parent, place.name.clone()))?
             {
                 by.push(entry.version);
             }
@@ -361,7 +359,7 @@ impl Histories {
     /// Without what the parent has heard of: what it does not name of that any more was removed, and what it has otherwise
     /// was written over, by somebody of whom we had not heard.
     pub(crate) fn without_known<S: MetaStore>(core: &mut Core<S>, mut lost: Lost) -> Result<Lost, StorageError> {
-        let given = Histories::settle_names(core, &mut lost)?;
+        let given = Self::settle_names(core, &mut lost)?;
         let made = lost.gone.keys().map(|file| file.maker());
         let others =
             lost.older.values().map(|(_, inode)| &**inode).chain(lost.changed.values().map(|(_, inode)| &**inode));
@@ -371,7 +369,7 @@ impl Histories {
         let mut known: BTreeMap<OriginId, Option<Arc<Origin>>> = BTreeMap::new();
         for record in made.chain(stored).chain(moved).collect::<BTreeSet<RecordId>>() {
             if let Entry::Vacant(unknown) = known.entry(record.origin()) {
-                unknown.insert(Histories::confirmed_origin(core, record.origin())?);
+                unknown.insert(Self::confirmed_origin(core, record.origin())?);
             }
         }
         let has = |record: RecordId| {
@@ -384,7 +382,7 @@ impl Histories {
         lost.older.retain(|_, (_, inode)| !has(inode.version));
         lost.changed.retain(|_, (_, inode)| !has(inode.attr_version.0));
         let placed_since = std::mem::take(&mut lost.placed_since);
-        let copies = Histories::copies_there(core, &lost)?;
+        let copies = Self::copies_there(core, &lost)?;
         for (file, names) in given {
             let Some(moved) = lost.moved.get_mut(&file) else { continue };
             moved.to = names.into_iter().filter(|(_, record)| !has(*record)).map(|(place, _)| place).collect();
@@ -452,7 +450,7 @@ impl Histories {
             } else if inode.kind == Kind::File
                 && !inode.is_removed()
                 && is_lost(inode.version)
-                && !Histories::is_file_of_its_own(core, file, inode.version)?
+                && !Self::is_file_of_its_own(core, file, inode.version)?
             {
                 lost.add_older(file, inode.version, inode);
             }

@@ -244,7 +244,7 @@ impl<S: MetaStore> Replica<S> {
             None
         } else {
             let source = Source::Child { origin: self.core.config.origin, is_station: true, held: false };
-            self.note_content(&record, &effect, source)?
+            self.contents.note_content(&mut self.core, &mut self.children, &record, &effect, source)?
         };
         if let Some(file) = effect.file.or_else(|| crate::inspect::file_of(&record.op, id)) {
             self.core.state.stage_output(Output::Applied { file, record: id, content });
@@ -259,9 +259,7 @@ impl Histories {
     fn directory_now<S: MetaStore>(&self, core: &Core<S>, directory: FileId) -> FileId {
         self.written_now(core, directory.maker()).map_or(directory, FileId::made_by)
     }
-}
 
-impl Histories {
     /// A client has what its parent lost in its view as confirmed: there it would be in the way of what is written again.
     pub(crate) fn take_out_lost<S: MetaStore>(
         core: &mut Core<S>,

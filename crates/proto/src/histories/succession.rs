@@ -128,7 +128,10 @@ impl<S: MetaStore> Replica<S> {
         let Some(root) = inode.content.root().filter(|_| !inode.is_removed()) else { return Ok(()) };
         let is_owed = self.core.state.store().get(&record_key(table::OWED, version))?.is_some();
         // Or it is on record under another name: equal contents met.
-        if is_owed || Contents::missing(&mut self.core, version)?.is_some() || self.merged_holder(&inode)?.is_some() {
+        if is_owed
+            || Contents::missing(&mut self.core, version)?.is_some()
+            || self.contents.merged_holder(&self.core, &self.children, &inode)?.is_some()
+        {
             return Ok(());
         }
         self.core.state.put_row(record_key(table::MISSING, version), pack(&Missing::of(file, version, inode.content)));
@@ -147,9 +150,7 @@ impl Histories {
         self.succession = core.state.store().get(SUCCESSION)?.map(|bytes| unpack(&bytes)).transpose()?;
         Ok(())
     }
-}
 
-impl Histories {
     /// What is known of this station as a successor of its home. Which contents lie here the driver knows.
     pub(crate) fn prospect<S: MetaStore>(core: &Core<S>) -> Prospect {
         let count = |number: i64| u64::try_from(number).unwrap_or(0);

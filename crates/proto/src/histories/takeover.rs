@@ -76,7 +76,7 @@ impl<S: MetaStore> Replica<S> {
         self.write_parted(unwritten)?;
         Histories::forget_found(&mut self.core)?;
         self.take_over_forgotten()?;
-        self.begin_after_loss();
+        self.histories.begin_after_loss(&mut self.core, &mut self.children);
         self.core.state.stage_output(Output::Recovered { records });
         Ok(())
     }
@@ -124,9 +124,7 @@ impl Histories {
         unnamed.extend(old);
         Ok((unnamed.into_iter().collect(), shadowed))
     }
-}
 
-impl Histories {
     /// Gives a key a new number although its image stays.
     fn renew_key<S: MetaStore>(core: &mut Core<S>, key: Key) -> Result<(), StorageError> {
         let image = wayfs_tree::View::image(&core.state.tx(), &key)?;

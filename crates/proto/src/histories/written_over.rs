@@ -86,7 +86,7 @@ impl Histories {
     ) -> Result<Option<(FileId, Arc<Inode>)>, StorageError> {
         let again = [file.maker(), shown.version].map(|record| self.written_now(core, record).map(FileId::made_by));
         for candidate in [Some(file)].into_iter().chain(again).flatten() {
-            let file = Histories::file_become(core, candidate)?;
+            let file = Self::file_become(core, candidate)?;
             let inode = wayfs_tree::inode(&core.state.tx(), file)?;
             if let Some(inode) = inode.filter(|inode| !inode.is_removed() && inode.content == shown.content) {
                 return Ok(Some((file, inode)));
@@ -94,9 +94,7 @@ impl Histories {
         }
         Ok(None)
     }
-}
 
-impl Histories {
     /// Whether a home that was put back does not know a record of somebody else's, which nobody is about to send it.
     pub(crate) fn is_forgotten_there<S: MetaStore>(
         core: &mut Core<S>,
@@ -126,16 +124,16 @@ impl Histories {
         for (key, value) in core.state.tx().scan_raw(&[table::OWED], &[table::OWED + 1], usize::MAX / 2)? {
             let (version, owed): (RecordId, Owed) = (parse_record_key(&key)?, unpack(&value)?);
             owed_tops.extend(owed.content.top());
-            if Histories::is_forgotten_there(core, version, &mut known)? {
-                Histories::add_written_over(core, &mut found, lost, owed.file, (owed.content, None, Some(version)))?;
+            if Self::is_forgotten_there(core, version, &mut known)? {
+                Self::add_written_over(core, &mut found, lost, owed.file, (owed.content, None, Some(version)))?;
             }
         }
         // What the version that is shown took the place of is the newest of these.
         for (key, value) in core.state.tx().scan_raw(&[PREVIOUS], &[PREVIOUS + 1], usize::MAX / 2)? {
             let (version, previous): (RecordId, Previous) = (parse_record_key(&key)?, unpack(&value)?);
-            if Histories::is_forgotten_there(core, version, &mut known)? {
+            if Self::is_forgotten_there(core, version, &mut known)? {
                 let kept = (previous.content, Some(previous.mtime), None);
-                Histories::add_written_over(core, &mut found, lost, previous.file, kept)?;
+                Self::add_written_over(core, &mut found, lost, previous.file, kept)?;
             }
         }
         // What is shown may be here, or travel in its record.

@@ -14,6 +14,7 @@
 //! A row is written when a child asks for a lock and there is none, and taken back a lease later or more, when it has nothing here.
 //! So whoever takes locks in turn costs one small write, and nobody waits for those who had none.
 
+use crate::children::Children;
 use crate::locks::Locks;
 use crate::locks::kept::locks_end;
 use crate::locks::requests::own_outcome;
@@ -108,57 +109,59 @@ impl<S: MetaStore> Replica<S> {
         self.children.check_soon();
         Ok(true)
     }
+}
 
+impl Locks {
     /// A child has reclaimed what it knows of.
-    pub(crate) fn end_grace_of(&mut self, child: OriginId) {
-        let awaited = &mut self.locks.grace.awaited;
+    pub(crate) fn end_grace_of<S: MetaStore>(&mut self, core: &mut Core<S>, children: &mut Children, child: OriginId) {
+        let awaited = &mut self.grace.awaited;
         if awaited.get(&child).is_some_and(|awaited| !awaited.forgot) {
             awaited.remove(&child);
-            self.give_locks_again();
+            self.give_locks_again(core, children);
         }
     }
 
     /// Ends the wait for those who must know by now that they lost what they had, and forgets who has nothing.
-    pub(crate) fn check_lock_grace(&mut self) {
-        let now = self.core.now;
-        let grace = &mut self.locks.grace;
+    pub(crate) fn check_lock_grace<S: MetaStore>(&mut self, core: &mut Core<S>, children: &mut Children) {
+        let now = core.now;
+        let grace = &mut self.grace;
         let over = grace.awaited.iter().filter(|(_, awaited)| now >= awaited.until).map(|(child, _)| *child);
         let over: Vec<OriginId> = over.collect();
         grace.awaited.retain(|_, awaited| now < awaited.until);
         let rows = &grace.rows;
         let is_client = |child: &&OriginId| **child != ALL && rows.get(child).is_some_and(|(row, _)| !row.is_station);
         for client in over.iter().filter(is_client).copied().collect::<Vec<_>>() {
-            self.locks.locks_left_unseen(&self.core, client);
+            self.locks_left_unseen(core, client);
         }
         if !over.is_empty() {
-            self.give_locks_again();
+            self.give_locks_again(core, children);
         }
-        self.locks.forget_idle_holders(&mut self.core);
+        self.forget_idle_holders(core);
     }
 
     /// Unless somebody is awaited still, what waited is decided.
-    fn give_locks_again(&mut self) {
-        if !self.locks.grace.awaited.is_empty() {
+    fn give_locks_again<S: MetaStore>(&mut self, core: &mut Core<S>, children: &mut Children) {
+        if !self.grace.awaited.is_empty() {
             return;
         }
-        for (asker, request, decided) in self.locks.table.resume() {
+        for (asker, request, decided) in self.table.resume() {
             match (asker, decided) {
                 (Asker::Child(child, ask), Decided::Taken(verdict)) => {
-                    self.tell_child_verdict(child, ask, &request, verdict);
+                    self.tell_child_verdict(core, children, child, ask, &request, verdict);
                 }
-                (Asker::Child(child, ask), Decided::Tested(held)) => self.tell_child_tested(child, ask, held),
+                (Asker::Child(child, ask), Decided::Tested(held)) => {
+                    Self::tell_child_tested(children, child, ask, held)
+                }
                 (Asker::Own(id), Decided::Taken(verdict)) => {
                     if let Some(outcome) = own_outcome(verdict) {
-                        self.end_request(id, outcome);
+                        core.end_request(id, outcome);
                     }
                 }
-                (Asker::Own(id), Decided::Tested(held)) => self.end_request(id, Ok(Answer::Lock(held))),
+                (Asker::Own(id), Decided::Tested(held)) => core.end_request(id, Ok(Answer::Lock(held))),
             }
         }
     }
-}
 
-impl Locks {
     /// Reads who may have locks, and waits for them.
     pub(crate) fn begin_lock_grace<S: MetaStore>(&mut self, core: &Core<S>) -> Result<(), StorageError> {
         let mut grace = LockGrace::default();
@@ -192,9 +195,7 @@ impl Locks {
             }
         }
     }
-}
 
-impl Locks {
     /// Writes down that any member may have locks.
     pub(crate) fn note_all_may_hold<S: MetaStore>(core: &mut Core<S>) {
         core.state.put_row(origin_key(HOLDER, ALL), pack(&HolderRow { is_station: true, life: Life::NONE }));

@@ -8,10 +8,11 @@
 //! (`locks/kept.rs`).
 
 use crate::api::Role;
+use crate::children::Children;
 use crate::locks::Locks;
 use crate::locks::relay::Row;
 use crate::locks::requests::LockAsk;
-use crate::replica::{Core, Replica};
+use crate::replica::Core;
 use crate::upstream::{Uplink, UplinkState};
 use std::collections::BTreeSet;
 use wayfs_types::request::{LockFamily, LockOwner, LockRange, LockRequest};
@@ -68,53 +69,51 @@ impl Vouched {
     }
 }
 
-impl<S: MetaStore> Replica<S> {
+impl Locks {
     /// A session with our parent began.
-    pub(crate) fn begin_vouched(&mut self) {
-        if let Some(until) = self.core.lease_until() {
-            self.locks.vouched.begin(until);
+    pub(crate) fn begin_vouched<S: MetaStore>(&mut self, core: &Core<S>) {
+        if let Some(until) = core.lease_until() {
+            self.vouched.begin(until);
         }
-        self.settle_vouched();
+        self.settle_vouched(core);
     }
 
     /// Our parent said of something that we had before whether it is ours still.
-    pub(crate) fn settle_vouched(&mut self) {
-        if self.core.has_parent() && !self.locks.asks().any(LockAsk::is_of_former_session) {
-            self.locks.vouched.lent.append(&mut self.locks.vouched.doubtful);
+    pub(crate) fn settle_vouched<S: MetaStore>(&mut self, core: &Core<S>) {
+        if core.has_parent() && !self.asks().any(LockAsk::is_of_former_session) {
+            self.vouched.lent.append(&mut self.vouched.doubtful);
         }
     }
 
     /// Our parent answered: what it keeps for us it keeps for a while more.
-    pub(crate) fn note_vouched(&mut self) {
-        let (Some(state), Some(until)) = (self.core.standing(), self.core.lease_until()) else { return };
+    pub(crate) fn note_vouched<S: MetaStore>(&mut self, core: &Core<S>) {
+        let (Some(state), Some(until)) = (core.standing(), core.lease_until()) else { return };
         if matches!(state, UplinkState::CatchingUp | UplinkState::Live) {
-            self.locks.vouched.until = self.locks.vouched.until.max(until);
+            self.vouched.until = self.vouched.until.max(until);
         }
     }
 
     /// What nobody vouches for any more is lost.
-    pub(crate) fn check_vouched(&mut self) {
-        if self.locks.vouched.next().is_none_or(|next| self.core.now < next) {
+    pub(crate) fn check_vouched<S: MetaStore>(&mut self, core: &mut Core<S>, children: &mut Children) {
+        if self.vouched.next().is_none_or(|next| core.now < next) {
             return;
         }
-        for row in self.locks.vouched.take_lost(self.core.now) {
+        for row in self.vouched.take_lost(core.now) {
             let (file, family, holder) = row;
-            if self.core.config.role == Role::Station {
-                self.lose_row(row);
+            if core.config.role == Role::Station {
+                self.lose_row(core, children, row);
                 continue;
             }
-            self.lose_lock(file, family, holder.owner, LockRange::WHOLE);
+            self.lose_lock(core, children, file, family, holder.owner, LockRange::WHOLE);
             // Before anything else is asked for it: the parent may still say that it is ours.
-            self.post_in_turn(Up::Unlock { file, family, owner: holder.owner, range: LockRange::WHOLE });
+            self.post_in_turn(core, Up::Unlock { file, family, owner: holder.owner, range: LockRange::WHOLE });
         }
     }
-}
 
-impl Locks {
     /// A lock was granted to one of our programs.
     pub(crate) fn note_lent<S: MetaStore>(&mut self, core: &Core<S>, request: &LockRequest) {
         if Uplink::is_the_homes(core, request.file).unwrap_or(true) {
-            self.vouched.add((request.file, request.family, Locks::own_holder(core, request.owner)));
+            self.vouched.add((request.file, request.family, Self::own_holder(core, request.owner)));
         }
     }
 
@@ -131,7 +130,7 @@ impl Locks {
         family: LockFamily,
         owner: LockOwner,
     ) {
-        let holder = Locks::own_holder(core, owner);
+        let holder = Self::own_holder(core, owner);
         if self.table.held_in(holder, file, family, LockRange::WHOLE).is_empty() {
             self.vouched.remove(&(file, family, holder));
             self.taken_along.remove(&(file, family, holder));

@@ -45,7 +45,7 @@ impl Members {
     /// Home: signs that a number is a machine's. `None`: its driver has no keys.
     pub(crate) fn sign_admission<S: MetaStore>(core: &Core<S>, node: NodeId, origin: OriginId) -> Option<Seal> {
         let sealer = core.config.seals.as_ref().filter(|_| core.config.role == Role::Home)?;
-        Some(sealer.seal(&Members::admission_of(core, node, origin)))
+        Some(sealer.seal(&Self::admission_of(core, node, origin)))
     }
 
     /// Keeps what the home signed when it gave us our present number.

@@ -10,8 +10,9 @@
 //! home was there last, by the home's clock. It says nothing of what single records have become: that is the parent's word still.
 
 use crate::api::{Output, PeerId, Role};
+use crate::children::Children;
 use crate::members::Members;
-use crate::replica::{Core, Replica};
+use crate::replica::Core;
 use std::time::Duration;
 use wayfs_types::{CommitNumber, MetaStore, OriginId, Seal, Time, VolumeId, WallTime};
 use wayfs_wire::{Down, Message};
@@ -58,20 +59,24 @@ fn statement(volume: VolumeId, position: CommitNumber, at: WallTime) -> Vec<u8> 
     bytes
 }
 
-impl<S: MetaStore> Replica<S> {
+impl Members {
     /// Tells a child that pings the newest word, unless it has it.
-    pub(crate) fn tell_home_word(&mut self, peer: PeerId, child: OriginId) {
-        self.members.sign_home_word(&self.core);
-        let Some(word) = self.members.words.known else { return };
-        if self.children.note_word(child, word.at) {
+    pub(crate) fn tell_home_word<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        peer: PeerId,
+        child: OriginId,
+    ) {
+        self.sign_home_word(core);
+        let Some(word) = self.words.known else { return };
+        if children.note_word(child, word.at) {
             let HomeWord { position, at, seal, .. } = word;
             let bytes = wayfs_wire::encode(&Message::Down(Down::HomeWord { position, at, seal }));
-            self.core.outputs.push_back(Output::Send { peer, bytes });
+            core.outputs.push_back(Output::Send { peer, bytes });
         }
     }
-}
 
-impl Members {
     /// The newest word of the home, whose signature was checked. `None`: none came since this replica was opened, or there are no
     /// keys to check it with.
     pub(crate) fn home_word(&self) -> Option<HomeWord> {

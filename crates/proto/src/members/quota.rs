@@ -176,55 +176,10 @@ impl<S: MetaStore> Replica<S> {
         self.members.quotas.of_volume = Members::quota_of_volume(&self.core)?;
         let clients: Vec<OriginId> = self.children.all().filter(|child| self.children.is_client(*child)).collect();
         for child in clients {
-            self.read_quota(child)?;
+            Members::read_quota(&mut self.core, &mut self.children, child)?;
             self.tell_rooms_to(child);
         }
         Ok(())
-    }
-
-    /// Notes which quota a child has that greets.
-    pub(crate) fn read_quota(&mut self, child: OriginId) -> Result<(), StorageError> {
-        let quota = Children::origin_image(&mut self.core, child)?.map_or(Quota::NONE, |image| image.limits.quota);
-        self.children.set_quota(child, quota);
-        Ok(())
-    }
-
-    fn quotas_of(&self, child: OriginId) -> [(Quota, OriginId); 2] {
-        let own = self.children.quota_of(child);
-        [(own, child), (self.members.quotas.of_volume, ALL)]
-    }
-
-    fn lefts(&self, child: OriginId) -> Result<[Left; 2], StorageError> {
-        let [own, all] = self.quotas_of(child);
-        Ok([
-            Left::of(own.0, Members::usage_under(&self.core, own.1)?),
-            Left::of(all.0, Members::usage_under(&self.core, all.1)?),
-        ])
-    }
-
-    /// What a client's quotas leave, as a disk would be told.
-    pub(crate) fn quota_rooms(&self, child: OriginId) -> Result<Vec<ServerRoom>, StorageError> {
-        let mut rooms = Vec::new();
-        let quotas = self.quotas_of(child);
-        let is_station = !self.children.is_client(child);
-        if is_station || quotas.iter().all(|(quota, _)| *quota == Quota::NONE) {
-            return Ok(rooms);
-        }
-        let lefts = self.lefts(child)?;
-        let is_refused = self.members.quotas.refused.get(&child).is_some_and(|then| !has_more(&lefts, then));
-        let through = Members::applied_by(&self.core, child)?;
-        for ((quota, of), left) in quotas.into_iter().zip(lefts) {
-            if quota == Quota::NONE {
-                continue;
-            }
-            let size = quota.bytes.unwrap_or(u64::MAX);
-            let full = if left.is_none() { Full::Quota } else { Full::No };
-            let is_members = of != ALL;
-            let label = if is_members { "of this member" } else { "of the volume" }.to_owned();
-            let quota = Some(QuotaRoom { through, files_left: left.files, is_members, is_refused });
-            rooms.push(ServerRoom { is_home: true, label, room: Room { full, left: left.bytes, size }, quota });
-        }
-        Ok(rooms)
     }
 
     /// Tells clients what they have left, where that is news: those that have something to hear anyway, those that wait, and all when
@@ -246,7 +201,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Tells a client what it has left, if that is news.
     fn tell_quota(&mut self, child: OriginId) -> Result<(), StorageError> {
-        let rooms = self.quota_rooms(child)?;
+        let rooms = self.members.quota_rooms(&self.core, &self.children, child)?;
         if self.children.peer_of(child).is_none() {
             return Ok(());
         }
@@ -266,36 +221,98 @@ impl<S: MetaStore> Replica<S> {
         }
         Ok(())
     }
+}
+
+impl Members {
+    /// Notes which quota a child has that greets.
+    pub(crate) fn read_quota<S: MetaStore>(
+        core: &mut Core<S>,
+        children: &mut Children,
+        child: OriginId,
+    ) -> Result<(), StorageError> {
+        let quota = Children::origin_image(core, child)?.map_or(Quota::NONE, |image| image.limits.quota);
+        children.set_quota(child, quota);
+        Ok(())
+    }
+
+    fn quotas_of(&self, children: &Children, child: OriginId) -> [(Quota, OriginId); 2] {
+        let own = children.quota_of(child);
+        [(own, child), (self.quotas.of_volume, ALL)]
+    }
+
+    fn lefts<S: MetaStore>(
+        &self,
+        core: &Core<S>,
+        children: &Children,
+        child: OriginId,
+    ) -> Result<[Left; 2], StorageError> {
+        let [own, all] = self.quotas_of(children, child);
+        Ok([Left::of(own.0, Self::usage_under(core, own.1)?), Left::of(all.0, Self::usage_under(core, all.1)?)])
+    }
+
+    /// What a client's quotas leave, as a disk would be told.
+    pub(crate) fn quota_rooms<S: MetaStore>(
+        &self,
+        core: &Core<S>,
+        children: &Children,
+        child: OriginId,
+    ) -> Result<Vec<ServerRoom>, StorageError> {
+        let mut rooms = Vec::new();
+        let quotas = self.quotas_of(children, child);
+        let is_station = !children.is_client(child);
+        if is_station || quotas.iter().all(|(quota, _)| *quota == Quota::NONE) {
+            return Ok(rooms);
+        }
+        let lefts = self.lefts(core, children, child)?;
+        let is_refused = self.quotas.refused.get(&child).is_some_and(|then| !has_more(&lefts, then));
+        let through = Self::applied_by(core, child)?;
+        for ((quota, of), left) in quotas.into_iter().zip(lefts) {
+            if quota == Quota::NONE {
+                continue;
+            }
+            let size = quota.bytes.unwrap_or(u64::MAX);
+            let full = if left.is_none() { Full::Quota } else { Full::No };
+            let is_members = of != ALL;
+            let label = if is_members { "of this member" } else { "of the volume" }.to_owned();
+            let quota = Some(QuotaRoom { through, files_left: left.files, is_members, is_refused });
+            rooms.push(ServerRoom { is_home: true, label, room: Room { full, left: left.bytes, size }, quota });
+        }
+        Ok(rooms)
+    }
 
     /// Refuses what a client sent in one message, if that goes beyond a quota. Nothing of it is kept.
-    pub(crate) fn check_quota(&mut self, peer: PeerId, child: OriginId) -> Result<(), StepError> {
-        let quotas = self.quotas_of(child);
-        let is_station = !self.children.is_client(child);
+    pub(crate) fn check_quota<S: MetaStore>(
+        &mut self,
+        core: &Core<S>,
+        children: &Children,
+        peer: PeerId,
+        child: OriginId,
+    ) -> Result<(), StepError> {
+        let quotas = self.quotas_of(children, child);
+        let is_station = !children.is_client(child);
         if is_station || quotas.iter().all(|(quota, _)| *quota == Quota::NONE) {
             return Ok(());
         }
-        let change = UsageChange::of(self.core.state.overlay());
+        let change = UsageChange::of(core.state.overlay());
         for (quota, of) in quotas {
-            let (used, more) = (Members::usage_under(&self.core, of)?, change.for_origin(of));
+            let (used, more) = (Self::usage_under(core, of)?, change.for_origin(of));
             let goes_beyond = |max: Option<u64>, used: u64, more: i64| {
                 more > 0 && max.is_some_and(|max| used.saturating_add_signed(more) > max.saturating_add(slack(max)))
             };
             if goes_beyond(quota.bytes, used.bytes, more.bytes) || goes_beyond(quota.files, used.files, more.files) {
-                let lefts = self.lefts(child)?;
-                self.members.quotas.refused.insert(child, lefts);
+                let lefts = self.lefts(core, children, child)?;
+                self.quotas.refused.insert(child, lefts);
                 let whose = if of == ALL { "the volume's" } else { "its" };
                 return Err(StepError::Peer(peer, format!("sent records beyond {whose} quota")));
             }
         }
-        self.members.quotas.refused.remove(&child);
+        self.quotas.refused.remove(&child);
         Ok(())
     }
-}
 
-impl Members {
     /// Reads the quota of the volume at opening.
     pub(crate) fn begin_quotas<S: MetaStore>(&mut self, core: &Core<S>) -> Result<(), StorageError> {
-        self.quotas.of_volume = Members::quota_of_volume(core)?;
+        self.quotas.of_volume = Self::quota_of_volume(core)?;
         Ok(())
     }
 
@@ -332,7 +349,7 @@ impl Members {
         file: FileId,
         size: u64,
     ) -> Result<bool, StorageError> {
-        Ok(!self.has_quota() || self.allows(Members::growth_of(core, file, size)?))
+        Ok(!self.has_quota() || self.allows(Self::growth_of(core, file, size)?))
     }
 
     /// The least room of the servers on the way to the home, quotas included, and how many files those leave. What was written here
@@ -363,7 +380,7 @@ impl Members {
             Asked::Create { .. } | Asked::Mkdir { .. } => made(0),
             Asked::Publish { content, .. } => made(content.size()),
             Asked::Store { file, content, .. } | Asked::Append { file, content, .. } => {
-                Members::growth_of(core, *file, content.size())?
+                Self::growth_of(core, *file, content.size())?
             }
             Asked::Link { .. }
             | Asked::Unlink { .. }
@@ -403,9 +420,7 @@ impl Members {
                 || is_over(quota.files_left, 0, grown.files)
         })
     }
-}
 
-impl Members {
     /// The quota of the whole volume: it stands in the row of its home.
     pub(crate) fn quota_of_volume<S: MetaStore>(core: &Core<S>) -> Result<Quota, StorageError> {
         let of_home = |(_, image): (OriginId, Origin)| (image.admitted == Admitted::Home).then_some(image.limits.quota);
@@ -413,7 +428,7 @@ impl Members {
     }
 
     fn usage_under<S: MetaStore>(core: &Core<S>, origin: OriginId) -> Result<Usage, StorageError> {
-        if origin == ALL { Members::usage_of_volume(core) } else { Members::usage(core, origin) }
+        if origin == ALL { Self::usage_of_volume(core) } else { Self::usage(core, origin) }
     }
 
     fn applied_by<S: MetaStore>(core: &Core<S>, origin: OriginId) -> Result<u64, StorageError> {

@@ -30,7 +30,7 @@ impl Members {
                 let matters = match conflict.is_loss() {
                     // By it everybody knows that a file cannot be read, or shows what is older.
                     true => 2,
-                    false => u8::from(!Members::leaves_nothing_to_decide(core, conflict)?),
+                    false => u8::from(!Self::leaves_nothing_to_decide(core, conflict)?),
                 };
                 rows.push((matters, row.number.0, parse_image_key(key)?));
             }

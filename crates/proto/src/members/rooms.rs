@@ -5,8 +5,9 @@
 //! said is forgotten with its session.
 
 use crate::api::{Output, Role};
+use crate::children::Children;
 use crate::members::Members;
-use crate::replica::{Replica, StepError};
+use crate::replica::{Core, Replica, StepError};
 use wayfs_types::request::Change;
 use wayfs_types::{MetaStore, OriginId, StorageError};
 use wayfs_wire::{Down, Full, ROOMS_MAX, Room, ServerRoom};
@@ -66,29 +67,34 @@ impl<S: MetaStore> Replica<S> {
 
     /// Tells a child that was welcomed.
     pub(crate) fn tell_rooms_to(&mut self, child: OriginId) {
-        match self.rooms_for(child) {
+        match self.members.rooms_for(&self.core, &mut self.children, child) {
             Ok(Some(rooms)) => self.children.tell(child, rooms),
             Ok(None) => {}
             Err(error) => self.fail(&error),
         }
     }
-
-    /// What a child is to be told of room. `None`: nothing, and so it was told before.
-    pub(crate) fn rooms_for(&mut self, child: OriginId) -> Result<Option<Down>, StorageError> {
-        let own = self.members.rooms.own.map(|room| ServerRoom {
-            is_home: self.core.config.role == Role::Home,
-            label: self.core.config.label.clone(),
-            room,
-            quota: None,
-        });
-        let quotas = self.quota_rooms(child)?;
-        let above = self.members.rooms.above.iter().filter(|server| server.quota.is_none()).cloned();
-        let rooms: Vec<ServerRoom> = own.into_iter().chain(quotas).chain(above).take(ROOMS_MAX).collect();
-        Ok(self.children.note_rooms(child, &rooms).then_some(Down::Rooms { rooms }))
-    }
 }
 
 impl Members {
+    /// What a child is to be told of room. `None`: nothing, and so it was told before.
+    pub(crate) fn rooms_for<S: MetaStore>(
+        &mut self,
+        core: &Core<S>,
+        children: &mut Children,
+        child: OriginId,
+    ) -> Result<Option<Down>, StorageError> {
+        let own = self.rooms.own.map(|room| ServerRoom {
+            is_home: core.config.role == Role::Home,
+            label: core.config.label.clone(),
+            room,
+            quota: None,
+        });
+        let quotas = self.quota_rooms(core, children, child)?;
+        let above = self.rooms.above.iter().filter(|server| server.quota.is_none()).cloned();
+        let rooms: Vec<ServerRoom> = own.into_iter().chain(quotas).chain(above).take(ROOMS_MAX).collect();
+        Ok(children.note_rooms(child, &rooms).then_some(Down::Rooms { rooms }))
+    }
+
     /// The room of the servers above this replica, as far as they told, nearest first.
     pub(crate) fn rooms_above(&self) -> &[ServerRoom] {
         &self.rooms.above

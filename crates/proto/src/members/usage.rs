@@ -119,7 +119,7 @@ impl Members {
         let (mut sum, mut at) = (Usage::default(), Some(origin));
         for _ in 0..RENEWALS_MAX {
             let Some(origin) = at else { break };
-            sum = sum.and(Members::usage_row(core, origin)?);
+            sum = sum.and(Self::usage_row(core, origin)?);
             at = match core.state.image(&Key::Origin(origin))? {
                 Some(Image::Origin(image)) => image.renews.map(|renews| renews.of),
                 _ => None,
@@ -130,7 +130,7 @@ impl Members {
 
     /// What the whole volume takes up. At servers only.
     pub(crate) fn usage_of_volume<S: MetaStore>(core: &Core<S>) -> Result<Usage, StorageError> {
-        Members::usage_row(core, ALL)
+        Self::usage_row(core, ALL)
     }
 
     fn usage_row<S: MetaStore>(core: &Core<S>, origin: OriginId) -> Result<Usage, StorageError> {
@@ -151,7 +151,7 @@ impl Members {
 
     /// Whether the sums are what every file together gives; if not, what differs. For checks: it reads the whole view.
     pub(crate) fn usage_is_wrong<S: MetaStore>(core: &Core<S>) -> Result<Option<String>, StorageError> {
-        let counted = Members::counted_anew(core)?;
+        let counted = Self::counted_anew(core)?;
         let mut kept = BTreeMap::new();
         core.state.each(&[table::USAGE], &[table::USAGE + 1], |key, value| {
             let origin = key.get(1..).and_then(|raw| raw.try_into().ok()).map(u32::from_be_bytes);

@@ -35,8 +35,8 @@ impl<S: MetaStore> Replica<S> {
         }
         self.announce(changed, staged.own, &staged.learned);
         self.core.outputs.extend(staged.outputs);
-        let affected = self.route(changed, &staged.echo);
-        self.block_on_callbacks(&staged.taken, &affected);
+        let affected = self.children.route(changed, &staged.echo);
+        self.children.block_on_callbacks(&self.core, &staged.taken, &affected);
         self.children.note_marks_moved(staged.marks);
         if changed.iter().any(|change| matches!(change.key, Key::Origin(_))) {
             self.handle_origins_changed(changed);
@@ -100,7 +100,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn handle_stored(&mut self, ticket: Ticket) -> Result<(), StorageError> {
         self.core.state.note_stored(ticket);
         self.requests.note_levels_moved();
-        self.release_gated();
+        self.children.release_gated(&mut self.core);
         if self.core.state.log().newest().is_some() {
             // What was sent ahead of our disk counts as safe from here on.
             self.advance_tallies()?;

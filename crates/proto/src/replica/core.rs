@@ -1,6 +1,7 @@
 //! What every part of a replica may use.
 
 use crate::api::{Config, Output};
+use crate::requests::ForRequests;
 use crate::state::State;
 use crate::upstream::line::Line;
 use std::collections::VecDeque;
@@ -20,6 +21,8 @@ pub(crate) struct Core<S> {
     pub(crate) outputs: VecDeque<Output>,
     /// The session with the parent; `None`: there is none.
     pub(crate) line: Option<Line>,
+    /// What parts have for requests that wait.
+    pub(crate) for_requests: Vec<ForRequests>,
     /// Work is left over that did not fit into this input's share.
     pub(crate) more_work: bool,
 }

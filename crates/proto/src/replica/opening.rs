@@ -34,6 +34,7 @@ impl<S: MetaStore> Replica<S> {
             opened: now,
             outputs: VecDeque::new(),
             line: None,
+            for_requests: Vec::new(),
             more_work: false,
         };
         let mut replica = Self {
@@ -70,16 +71,16 @@ impl<S: MetaStore> Replica<S> {
         self.watches = Watches::read(self.core.state.store())?;
         let totals = self.read_totals()?;
         self.core.state.set_totals(totals);
-        self.read_children()?;
+        self.children.read_children(&self.core)?;
         self.contents.read_named(&self.core)?;
         self.begin_as_server()
     }
 
     fn read_former_times(&mut self) -> Result<(), OpenError> {
         self.histories.read_succession(&self.core)?;
-        self.read_moved_at()?;
+        self.uplink.read_moved_at(&self.core)?;
         self.contents.read_recount(&self.core)?;
-        self.read_forgotten()?;
+        self.uplink.read_forgotten(&self.core)?;
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! What drivers and tools ask of a replica. Each question is answered by the part that knows.
 
-use crate::api::Output;
+use crate::api::{Holder, Output};
 use crate::children::Children;
 use crate::contents::Contents;
 use crate::histories::Histories;
@@ -12,7 +12,7 @@ use crate::replica::Replica;
 use crate::upstream::Uplink;
 use wayfs_policy::Input;
 use wayfs_types::{
-    FileId, Inode, MetaStore, NodeId, OriginId, Place, Quota, Record, RecordId, Seal, StorageError, Top,
+    FileId, Inode, MetaStore, NodeId, OriginId, Place, Quota, Record, RecordId, Seal, StorageError, Time, Top,
 };
 use wayfs_wire::{Room, ServerRoom};
 
@@ -238,5 +238,52 @@ impl<S: MetaStore> Replica<S> {
     /// Whether the cache may be trusted: a live session, and its lease.
     pub fn is_trusted(&self) -> bool {
         self.core.is_trusted()
+    }
+
+    /// When the home was heard last: from the home itself, or by the word of our parent, which is as old as its last
+    /// answer to a ping (a quarter of a lease). `None`: not since this replica was opened.
+    pub fn home_heard(&self) -> Option<Time> {
+        self.uplink.home_heard(&self.core)
+    }
+
+    /// Whether the home was heard of within a lease, and a while for two hops' pings. `None`: not since this replica was
+    /// opened.
+    pub fn is_home_reachable(&self, now: Time) -> Option<bool> {
+        self.uplink.is_home_reachable(&self.core, now)
+    }
+
+    /// Whether what this client closed is seen by the next look of any other at the same parent, and the other way round.
+    pub fn is_close_to_open(&self) -> bool {
+        self.uplink.is_close_to_open(&self.core)
+    }
+
+    /// Whether nobody else looks at a directory, as far as that is promised.
+    pub fn has_alone(&self, directory: FileId) -> bool {
+        self.uplink.has_alone(directory)
+    }
+
+    /// Whether a change of a file is made at once, without a question to the parent.
+    pub fn is_change_free(&self, file: FileId) -> bool {
+        self.uplink.is_change_free(&self.core, file)
+    }
+
+    /// Where the contents of a version can be had.
+    ///
+    /// A station's or client's answer [`Holder::Parent`] does not exclude that the chunk store still
+    /// has them in its cache: the driver looks there first.
+    ///
+    /// # Errors
+    /// [`StorageError`] if the tables cannot be read.
+    pub fn holder(&self, file: FileId, version: RecordId) -> Result<Holder, StorageError> {
+        self.contents.holder(&self.core, &self.children, file, version)
+    }
+
+    /// Everybody below us who may have the contents of a version, in the order of asking: who told so in its present session, who is there, who is
+    /// away; of these the newest holder first, spares last.
+    ///
+    /// # Errors
+    /// [`StorageError`] if the tables cannot be read.
+    pub fn holders(&self, file: FileId, version: RecordId) -> Result<Vec<Holder>, StorageError> {
+        self.contents.holders(&self.core, &self.children, file, version)
     }
 }

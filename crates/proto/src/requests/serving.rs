@@ -67,19 +67,26 @@ impl<S: MetaStore> Replica<S> {
             }
             Request::Wait { record, until } => self.attempt_wait(record, until),
             Request::Facts { versions } => self.attempt_facts(waiting, &versions),
-            Request::Refresh => self.attempt_refresh(waiting),
-            Request::Lock(request) => Ok(match self.lock(id, request) {
-                Some(outcome) => Attempt::Done(outcome),
-                None => Attempt::Park(On::Lock),
-            }),
-            Request::TestLock(request) => Ok(match self.test_lock(id, request) {
-                Some(outcome) => Attempt::Done(outcome),
-                None => Attempt::Park(On::Lock),
-            }),
+            Request::Refresh => self.uplink.attempt_refresh(&mut self.core, waiting),
+            Request::Lock(request) => {
+                let outcome = self.locks.lock(&mut self.core, &mut self.children, id, request);
+                Ok(self.attempted_lock(outcome))
+            }
+            Request::TestLock(request) => {
+                let outcome = self.locks.test_lock(&mut self.core, &mut self.children, id, request);
+                Ok(self.attempted_lock(outcome))
+            }
             Request::Unlock { file, family, owner, range } => {
-                Ok(Attempt::Done(self.unlock(file, family, owner, range).map(|()| Answer::Done)))
+                let done = self.locks.unlock(&mut self.core, &mut self.children, file, family, owner, range);
+                Ok(self.attempted_lock(Some(done.map(|()| Answer::Done))))
             }
         }
+    }
+
+    /// What became of a request about a lock; `None`: it waits. Others that waited may have been granted theirs.
+    fn attempted_lock(&mut self, outcome: Option<Outcome>) -> Attempt {
+        self.settle_requests();
+        outcome.map_or(Attempt::Park(On::Lock), Attempt::Done)
     }
 
     fn attempt_list(
@@ -101,11 +108,13 @@ impl<S: MetaStore> Replica<S> {
                 waiting.questions += 1;
                 if waiting.questions <= QUESTIONS_MAX {
                     let limit = u32::try_from(limit).expect("at most 4096");
-                    return Ok(Attempt::Park(On::Ask(self.ask(Question::List { directory, after, limit })?)));
+                    return Ok(Attempt::Park(On::Ask(
+                        self.uplink.ask(&mut self.core, Question::List { directory, after, limit })?,
+                    )));
                 }
             }
             if !trusted && !self.watches.is_complete(directory) {
-                return Ok(self.without_parent(waiting));
+                return Ok(self.uplink.without_parent(&self.core, waiting));
             }
             // Also where the questions came to an end without an answer.
             let is_vouched = self.core.config.role != Role::Client || (trusted && self.watches.is_fresh(directory));
@@ -128,7 +137,9 @@ impl<S: MetaStore> Replica<S> {
             let (after, limit) = (Some(last.clone()), u32::try_from(limit).expect("at most 4096"));
             waiting.questions += 1;
             waiting.listed = None;
-            return Ok(Attempt::Park(On::Ask(self.ask(Question::List { directory, after, limit })?)));
+            return Ok(Attempt::Park(On::Ask(
+                self.uplink.ask(&mut self.core, Question::List { directory, after, limit })?,
+            )));
         }
         // A listing is vouched for by its directory, crowded files are not.
         let is_from_cache = self.core.config.role == Role::Client && waiting.listed.is_none();
@@ -136,7 +147,9 @@ impl<S: MetaStore> Replica<S> {
             waiting.questions += 1;
             if waiting.questions <= QUESTIONS_MAX {
                 let limit = u32::try_from(limit).expect("at most 4096");
-                return Ok(Attempt::Park(On::Ask(self.ask(Question::List { directory, after, limit })?)));
+                return Ok(Attempt::Park(On::Ask(
+                    self.uplink.ask(&mut self.core, Question::List { directory, after, limit })?,
+                )));
             }
             self.requests.note_unvouched();
         }
@@ -173,7 +186,7 @@ impl<S: MetaStore> Replica<S> {
         self.core.state.set_sequence(id.sequence());
         let loser = Requests::loser_of(&mut self.core, &record.op)?;
         let effect = self.core.take_record(record.clone(), true)?;
-        self.note_content(&record, &effect, Source::Own)?;
+        self.contents.note_content(&mut self.core, &mut self.children, &record, &effect, Source::Own)?;
         // What the asker did, its kernel knows; only a copy beside it would be news.
         self.core.state.stage_own(effect.conflict().is_none());
         self.core.state.stage_marks(self.core.config.origin);
@@ -229,10 +242,10 @@ impl Requests {
             | Change::Mkdir { parent, .. }
             | Change::Link { parent, .. }
             | Change::Unlink { parent, .. }
-            | Change::Rmdir { parent, .. } => *parent = Requests::resolve_merged(core, *parent)?,
+            | Change::Rmdir { parent, .. } => *parent = Self::resolve_merged(core, *parent)?,
             Change::Rename { from_parent, to_parent, .. } => {
-                *from_parent = Requests::resolve_merged(core, *from_parent)?;
-                *to_parent = Requests::resolve_merged(core, *to_parent)?;
+                *from_parent = Self::resolve_merged(core, *from_parent)?;
+                *to_parent = Self::resolve_merged(core, *to_parent)?;
             }
             Change::SetAttr { .. }
             | Change::SetXattr { .. }

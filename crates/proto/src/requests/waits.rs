@@ -33,7 +33,7 @@ impl<S: MetaStore> Replica<S> {
         }
         if until == Level::Stable && self.core.config.role != Role::Home {
             self.want_stable(own, sequence)?;
-            self.want_former()?;
+            self.contents.want_former(&mut self.core)?;
         }
         Ok(Attempt::Park(On::Level))
     }

@@ -154,120 +154,7 @@ impl Watches {
             self.absent.remove(&(directory, name.clone()));
         }
     }
-}
 
-impl<S: MetaStore> Replica<S> {
-    /// Begins a watch that the parent has registered, unless there is one.
-    pub(crate) fn begin_watch(&mut self, file: FileId) {
-        if self.watches.since(file).is_some() {
-            self.watches.touch(file);
-            return;
-        }
-        let complete = self.watches.is_complete(file);
-        // What this input puts gets a later number.
-        let since = Some(self.core.state.change().next());
-        self.watches.write_watch(&mut self.core, file, Row { since, complete, fresh: false });
-        self.watches.absent.retain(|(directory, _)| *directory != file);
-        if self.watches.by_use.len() > self.core.config.watches_max {
-            self.end_oldest_watches();
-        }
-    }
-
-    /// Makes room for more. Nobody tells the kernel any more what changes there, so that it is to ask again; several at
-    /// once, for it asks about all others, too.
-    fn end_oldest_watches(&mut self) {
-        let mut files = Vec::new();
-        for _ in 0..=self.core.config.watches_max / 16 {
-            let Some((_, oldest)) = self.watches.by_use.pop_first() else { break };
-            self.watches.by_file.remove(&oldest);
-            self.core.state.delete_row(number_key(table::WATCH, oldest.inode_number()));
-            self.uplink.forget_right(oldest);
-            files.push(oldest);
-        }
-        // What was done there alone comes before.
-        self.post_after(self.core.state.sequence(), Up::Unwatch { files });
-        self.core.state.stage_output(Output::InvalidateAll);
-        self.requests.note_unvouched();
-    }
-
-    /// A directory of our own making: nothing is in it that we do not know.
-    pub(crate) fn watch_own_directory(&mut self, directory: FileId) {
-        let since = Some(self.core.state.change().next());
-        self.watches.write_watch(&mut self.core, directory, Row { since, complete: true, fresh: true });
-        self.core.tell_parent(Up::Watch { files: vec![directory] });
-        self.note_own_directory(directory);
-    }
-
-    /// Nothing is verified any more: another parent, or too long away.
-    pub(crate) fn drop_watches(&mut self) {
-        for file in self.watches.in_force() {
-            let complete = self.watches.is_complete(file);
-            self.watches.write_watch(&mut self.core, file, Row { since: None, complete, fresh: false });
-            self.core.state.stage_output(Output::InvalidateInode { file, what: Changed::Attributes });
-        }
-        self.core.state.stage_output(Output::InvalidateAll);
-        // Answers that are on their way to the kernel come after the news.
-        self.requests.note_unvouched();
-        self.watches.absent.clear();
-        self.watches.absent_order.clear();
-        self.watches.has_forgotten = false;
-    }
-
-    /// Whether an inode as cached at a change is covered by a watch: of itself, or of a directory in which it
-    /// still stands. (One that moved out of all that we watch while we were away is not told of again; but the
-    /// entry that it left is.)
-    fn is_covered(&self, file: FileId, number: CommitNumber, inode: &Inode) -> Result<bool, StorageError> {
-        let holds =
-            |watched| !self.is_doubted(watched) && self.watches.since(watched).is_some_and(|since| number >= since);
-        if !inode.is_directory() && seen_at(file, inode).any(|directory| self.is_doubted(directory)) {
-            return Ok(false);
-        }
-        if holds(file) && (!self.is_close_to_open() || self.watches.is_looked_at(file, inode)) {
-            return Ok(true);
-        }
-        for place in inode.places.iter().filter(|place| holds(place.parent)) {
-            if self.core.state.entry(place.parent, &place.name)?.is_some_and(|entry| entry.file == file) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// The inode, if what is cached of it may be trusted.
-    pub(crate) fn trusted_inode(&self, file: FileId) -> Result<Option<Arc<Inode>>, StorageError> {
-        let Some(numbered) = self.core.state.row_of(&Key::Inode(file))? else { return Ok(None) };
-        let Image::Inode(inode) = numbered.image else { return Ok(None) };
-        let trusted = self.core.config.role != Role::Client || self.is_covered(file, numbered.number, &inode)?;
-        Ok(trusted.then_some(inode))
-    }
-
-    /// What a name stands for, if that may be trusted: `Some(None)` is a trusted nothing.
-    pub(crate) fn trusted_entry(&self, parent: FileId, name: &Name) -> Result<Option<Option<FileId>>, StorageError> {
-        let key = Key::Entry(parent, name.clone());
-        let cached = self.core.state.row_of(&key)?;
-        if self.core.config.role != Role::Client {
-            return Ok(Some(match cached.map(|numbered| numbered.image) {
-                Some(Image::Entry(entry)) => Some(entry.file),
-                _ => None,
-            }));
-        }
-        let Some(since) = self.watches.since(parent).filter(|_| !self.is_doubted(parent)) else { return Ok(None) };
-        match cached {
-            Some(numbered) => match numbered.image {
-                Image::Entry(entry) if numbered.number >= since => Ok(Some(Some(entry.file))),
-                _ => Ok(None),
-            },
-            None => {
-                let known = self.watches.is_fresh(parent)
-                    || self.watches.is_absent(parent, name)
-                    || self.core.state.store().get(&image_key(table::SHADOW, &key))?.is_some();
-                Ok(known.then_some(None))
-            }
-        }
-    }
-}
-
-impl Watches {
     fn write_watch<S: MetaStore>(&mut self, core: &mut Core<S>, file: FileId, row: Row) {
         self.is_ahead = true;
         self.set(file, row);
@@ -340,5 +227,120 @@ impl Watches {
             || self.is_absent(parent, name)
             || core.state.store().get(&key)?.is_some();
         Ok(known.then_some(None))
+    }
+}
+
+impl<S: MetaStore> Replica<S> {
+    /// Begins a watch that the parent has registered, unless there is one.
+    pub(crate) fn begin_watch(&mut self, file: FileId) {
+        if self.watches.since(file).is_some() {
+            self.watches.touch(file);
+            return;
+        }
+        let complete = self.watches.is_complete(file);
+        // What this input puts gets a later number.
+        let since = Some(self.core.state.change().next());
+        self.watches.write_watch(&mut self.core, file, Row { since, complete, fresh: false });
+        self.watches.absent.retain(|(directory, _)| *directory != file);
+        if self.watches.by_use.len() > self.core.config.watches_max {
+            self.end_oldest_watches();
+        }
+    }
+
+    /// Makes room for more. Nobody tells the kernel any more what changes there, so that it is to ask again; several at
+    /// once, for it asks about all others, too.
+    fn end_oldest_watches(&mut self) {
+        let mut files = Vec::new();
+        for _ in 0..=self.core.config.watches_max / 16 {
+            let Some((_, oldest)) = self.watches.by_use.pop_first() else { break };
+            self.watches.by_file.remove(&oldest);
+            self.core.state.delete_row(number_key(table::WATCH, oldest.inode_number()));
+            self.uplink.forget_right(oldest);
+            files.push(oldest);
+        }
+        // What was done there alone comes before.
+        let after = self.core.state.sequence();
+        self.locks.post_after(&mut self.core, after, Up::Unwatch { files });
+        self.core.state.stage_output(Output::InvalidateAll);
+        self.requests.note_unvouched();
+    }
+
+    /// A directory of our own making: nothing is in it that we do not know.
+    pub(crate) fn watch_own_directory(&mut self, directory: FileId) {
+        let since = Some(self.core.state.change().next());
+        self.watches.write_watch(&mut self.core, directory, Row { since, complete: true, fresh: true });
+        self.core.tell_parent(Up::Watch { files: vec![directory] });
+        self.uplink.note_own_directory(&self.core, directory);
+    }
+
+    /// Nothing is verified any more: another parent, or too long away.
+    pub(crate) fn drop_watches(&mut self) {
+        for file in self.watches.in_force() {
+            let complete = self.watches.is_complete(file);
+            self.watches.write_watch(&mut self.core, file, Row { since: None, complete, fresh: false });
+            self.core.state.stage_output(Output::InvalidateInode { file, what: Changed::Attributes });
+        }
+        self.core.state.stage_output(Output::InvalidateAll);
+        // Answers that are on their way to the kernel come after the news.
+        self.requests.note_unvouched();
+        self.watches.absent.clear();
+        self.watches.absent_order.clear();
+        self.watches.has_forgotten = false;
+    }
+
+    /// Whether an inode as cached at a change is covered by a watch: of itself, or of a directory in which it
+    /// still stands. (One that moved out of all that we watch while we were away is not told of again; but the
+    /// entry that it left is.)
+    fn is_covered(&self, file: FileId, number: CommitNumber, inode: &Inode) -> Result<bool, StorageError> {
+        let holds = |watched| {
+            !self.uplink.is_doubted(watched) && self.watches.since(watched).is_some_and(|since| number >= since)
+        };
+        if !inode.is_directory() && seen_at(file, inode).any(|directory| self.uplink.is_doubted(directory)) {
+            return Ok(false);
+        }
+        if holds(file) && (!self.uplink.is_close_to_open(&self.core) || self.watches.is_looked_at(file, inode)) {
+            return Ok(true);
+        }
+        for place in inode.places.iter().filter(|place| holds(place.parent)) {
+            if self.core.state.entry(place.parent, &place.name)?.is_some_and(|entry| entry.file == file) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The inode, if what is cached of it may be trusted.
+    pub(crate) fn trusted_inode(&self, file: FileId) -> Result<Option<Arc<Inode>>, StorageError> {
+        let Some(numbered) = self.core.state.row_of(&Key::Inode(file))? else { return Ok(None) };
+        let Image::Inode(inode) = numbered.image else { return Ok(None) };
+        let trusted = self.core.config.role != Role::Client || self.is_covered(file, numbered.number, &inode)?;
+        Ok(trusted.then_some(inode))
+    }
+
+    /// What a name stands for, if that may be trusted: `Some(None)` is a trusted nothing.
+    pub(crate) fn trusted_entry(&self, parent: FileId, name: &Name) -> Result<Option<Option<FileId>>, StorageError> {
+        let key = Key::Entry(parent, name.clone());
+        let cached = self.core.state.row_of(&key)?;
+        if self.core.config.role != Role::Client {
+            return Ok(Some(match cached.map(|numbered| numbered.image) {
+                Some(Image::Entry(entry)) => Some(entry.file),
+                _ => None,
+            }));
+        }
+        let Some(since) = self.watches.since(parent).filter(|_| !self.uplink.is_doubted(parent)) else {
+            return Ok(None);
+        };
+        match cached {
+            Some(numbered) => match numbered.image {
+                Image::Entry(entry) if numbered.number >= since => Ok(Some(Some(entry.file))),
+                _ => Ok(None),
+            },
+            None => {
+                let known = self.watches.is_fresh(parent)
+                    || self.watches.is_absent(parent, name)
+                    || self.core.state.store().get(&image_key(table::SHADOW, &key))?.is_some();
+                Ok(known.then_some(None))
+            }
+        }
     }
 }

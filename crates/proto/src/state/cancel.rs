@@ -41,7 +41,7 @@ fn counts_with(records: &[Record]) -> BTreeMap<RecordId, u64> {
 impl<S: MetaStore> Replica<S> {
     /// Cancels what can be cancelled of the unsent log.
     pub(crate) fn cancel_unsent(&mut self) -> Result<(), StorageError> {
-        let sent_through = self.uplink.sent_through().max(self.parent_has(self.core.config.origin));
+        let sent_through = self.uplink.sent_through().max(self.uplink.parent_has(self.core.config.origin));
         let unsent: Vec<LogPosition> = self
             .core
             .state

@@ -40,37 +40,6 @@ pub(crate) struct Milestone {
 }
 
 impl<S: MetaStore> Replica<S> {
-    /// Moves an origin's marks forward, never back, and notes when. (`taken_back` tells when what is stable goes back.)
-    pub(crate) fn advance_marks(&mut self, mark: Mark) -> Result<Marks, StorageError> {
-        let mut marks = self.core.state.marks(mark.origin)?;
-        let before = marks;
-        let by = self.core.parent_stamp().map(|stamp| stamp.origin);
-        let levels = [(0, mark.safe), (1, mark.visible), (2, mark.stable)];
-        for (level, through) in levels {
-            let known = match level {
-                0 => &mut marks.safe,
-                1 => &mut marks.visible,
-                _ => &mut marks.stable,
-            };
-            if through <= *known {
-                continue;
-            }
-            *known = through;
-            let step = &mut marks.steps[usize::from(level)];
-            let slot = *step % MILESTONES;
-            *step += 1;
-            self.core
-                .state
-                .overlay
-                .put_raw(milestone_key(mark.origin, level, slot), pack(&Milestone { through, at: self.core.wall, by }));
-        }
-        if marks != before {
-            self.core.state.overlay.put_raw(origin_key(table::MARK, mark.origin), pack(&marks));
-            self.core.state.staged.marks_moved |= mark.origin == self.core.config.origin;
-        }
-        Ok(marks)
-    }
-
     /// The marks of an origin as this replica vouches for them to a child.
     pub(crate) fn mark_for_child(&mut self, origin: OriginId) -> Result<Mark, StorageError> {
         let (applied, chain) = wayfs_tree::applied_chain(&self.core.state.tx(), origin)?;
@@ -200,6 +169,53 @@ impl<S: MetaStore> Replica<S> {
     }
 }
 
+impl<S: MetaStore> Core<S> {
+    /// Moves an origin's marks forward, never back, and notes when. (`taken_back` tells when what is stable goes back.)
+    pub(crate) fn advance_marks(&mut self, mark: Mark) -> Result<Marks, StorageError> {
+        let mut marks = self.state.marks(mark.origin)?;
+        let before = marks;
+        let by = self.parent_stamp().map(|stamp| stamp.origin);
+        let levels = [(0, mark.safe), (1, mark.visible), (2, mark.stable)];
+        for (level, through) in levels {
+            let known = match level {
+                0 => &mut marks.safe,
+                1 => &mut marks.visible,
+                _ => &mut marks.stable,
+            };
+            if through <= *known {
+                continue;
+            }
+            *known = through;
+            let step = &mut marks.steps[usize::from(level)];
+            let slot = *step % MILESTONES;
+            *step += 1;
+            self.state
+                .overlay
+                .put_raw(milestone_key(mark.origin, level, slot), pack(&Milestone { through, at: self.wall, by }));
+        }
+        if marks != before {
+            self.state.overlay.put_raw(origin_key(table::MARK, mark.origin), pack(&marks));
+            self.state.staged.marks_moved |= mark.origin == self.config.origin;
+        }
+        Ok(marks)
+    }
+
+    /// Moves the mark of what is stable of an origin back; answers where it was, if it was further.
+    pub(crate) fn lower_stable(&mut self, origin: OriginId, through: u64) -> Result<Option<u64>, StorageError> {
+        let mut marks = self.state.marks(origin)?;
+        let before = marks.stable;
+        if through >= before {
+            return Ok(None);
+        }
+        // Steps only go forward, so those of before go, too.
+        (marks.stable, marks.steps[STABLE]) = (through, 0);
+        self.state.overlay.put_raw(origin_key(table::MARK, origin), pack(&marks));
+        self.state.staged.marks_moved |= origin == self.config.origin;
+        self.state.staged.marks.insert(origin);
+        Ok(Some(before))
+    }
+}
+
 impl<S: MetaStore> State<S> {
     /// What is known of an origin's records.
     pub(crate) fn marks(&mut self, origin: OriginId) -> Result<Marks, StorageError> {
@@ -207,7 +223,7 @@ impl<S: MetaStore> State<S> {
         bytes.map_or_else(|| Ok(Marks::default()), |bytes| unpack(&bytes))
     }
 
-    /// As [`Replica::marks`], of the committed state.
+    /// As [`State::marks`], of the committed state.
     pub(crate) fn marks_committed(&self, origin: OriginId) -> Result<Marks, StorageError> {
         let bytes = self.store.get(&origin_key(table::MARK, origin))?;
         bytes.map_or_else(|| Ok(Marks::default()), |bytes| unpack(&bytes))
@@ -332,23 +348,6 @@ impl<S: MetaStore> State<S> {
             }
         }
         Ok(first)
-    }
-}
-
-impl<S: MetaStore> Core<S> {
-    /// Moves the mark of what is stable of an origin back; answers where it was, if it was further.
-    pub(crate) fn lower_stable(&mut self, origin: OriginId, through: u64) -> Result<Option<u64>, StorageError> {
-        let mut marks = self.state.marks(origin)?;
-        let before = marks.stable;
-        if through >= before {
-            return Ok(None);
-        }
-        // Steps only go forward, so those of before go, too.
-        (marks.stable, marks.steps[STABLE]) = (through, 0);
-        self.state.overlay.put_raw(origin_key(table::MARK, origin), pack(&marks));
-        self.state.staged.marks_moved |= origin == self.config.origin;
-        self.state.staged.marks.insert(origin);
-        Ok(Some(before))
     }
 }
 

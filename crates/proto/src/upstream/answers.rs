@@ -53,7 +53,7 @@ impl<S: MetaStore> Replica<S> {
         let unheard = self.unheard_in(&images, &asked.seen)?;
         if !unheard.is_empty() && asked.times < QUESTIONS_MAX {
             let seen = asked.seen.extended_by(&unheard);
-            self.put_question(ask, Asked { seen, times: asked.times + 1, ..asked });
+            self.uplink.put_question(&mut self.core, ask, Asked { seen, times: asked.times + 1, ..asked });
             return Ok(());
         }
         let verdict = if unheard.is_empty() { verdict } else { Verdict::Behind };

@@ -125,8 +125,8 @@ impl<S: MetaStore> Replica<S> {
             return self.missing_claim(id, waiting, change);
         }
         let request = claim(id, next);
-        let ask = self.ask_lock(LockAsk::Claim(id, request));
-        self.post_in_turn(Up::Lock { ask, request });
+        let ask = self.locks.ask_lock(&mut self.core, LockAsk::Claim(id, request));
+        self.locks.post_in_turn(&mut self.core, Up::Lock { ask, request });
         Ok(Some(Attempt::Park(On::Claim)))
     }
 
@@ -135,7 +135,7 @@ impl<S: MetaStore> Replica<S> {
         if !self.requests.is_waiting(id) {
             if verdict == LockVerdict::Granted {
                 let LockRequest { file, family, owner, range, .. } = *request;
-                self.post_in_turn(Up::Unlock { file, family, owner, range });
+                self.locks.post_in_turn(&mut self.core, Up::Unlock { file, family, owner, range });
             }
             return;
         }
@@ -161,7 +161,7 @@ impl<S: MetaStore> Replica<S> {
             let (family, owner, range) = (request.family, request.owner, request.range);
             // In a new session it is taken again, until the record is there; never waited for.
             let held = vec![LockRequest { wait: false, ..request }];
-            self.post_unlock(Up::Unlock { file, family, owner, range }, held);
+            self.locks.post_unlock(&mut self.core, Up::Unlock { file, family, owner, range }, held);
         }
         match (change, outcome) {
             (Change::Store { .. } | Change::Append { .. }, outcome) => Attempt::Done(outcome),
@@ -193,7 +193,7 @@ impl<S: MetaStore> Replica<S> {
         }
         // What met it is told behind the mark, and before the answer to a question.
         if !made.is_asked {
-            let ask = self.ask(Question::Lookup { parent, name })?;
+            let ask = self.uplink.ask(&mut self.core, Question::Lookup { parent, name })?;
             made.is_asked = true;
             waiting.made = Some(made);
             return Ok(Attempt::Park(On::Ask(ask)));
@@ -210,14 +210,14 @@ impl<S: MetaStore> Replica<S> {
             self.uplink.claims.refused.remove(&id);
         }
         for ask in self.locks.abandon_claims(id) {
-            self.post_in_turn(Up::LockCancel { ask });
+            self.locks.post_in_turn(&mut self.core, Up::LockCancel { ask });
         }
     }
 
     fn let_go_of_claims(&mut self, id: RequestId) {
         for file in self.uplink.claims.held.remove(&id).unwrap_or_default() {
             let LockRequest { family, owner, range, .. } = claim(id, file);
-            self.post_in_turn(Up::Unlock { file, family, owner, range });
+            self.locks.post_in_turn(&mut self.core, Up::Unlock { file, family, owner, range });
         }
     }
 }
@@ -230,7 +230,7 @@ impl Uplink {
             return Ok(true);
         }
         for directory in directories_of(&inode) {
-            if Uplink::is_exclusive(core, directory)? {
+            if Self::is_exclusive(core, directory)? {
                 return Ok(true);
             }
         }
@@ -251,8 +251,8 @@ impl Uplink {
     /// The exclusive directories that a change is about.
     fn exclusive_among<S: MetaStore>(core: &Core<S>, change: &Change) -> Result<BTreeSet<FileId>, StorageError> {
         let mut exclusive = BTreeSet::new();
-        for file in Uplink::rights_for(core, change)? {
-            if Uplink::is_exclusive(core, file)? {
+        for file in Self::rights_for(core, change)? {
+            if Self::is_exclusive(core, file)? {
                 exclusive.insert(file);
             }
         }

@@ -9,9 +9,10 @@
 //! Whoever cannot be asked leaves a fact unknown. That a fact holds is remembered, since no fact ends.
 
 use crate::api::Role;
-use crate::replica::{Replica, StepError};
+use crate::replica::{Core, Replica, StepError};
 use crate::requests::{Attempt, On, Waiting};
 use crate::state::marks::content_named;
+use crate::upstream::Uplink;
 use std::collections::BTreeMap;
 use wayfs_types::request::Answer;
 use wayfs_types::{Fact, Facts, FileId, MetaStore, OriginId, RecordId, StorageError};
@@ -84,7 +85,7 @@ impl<S: MetaStore> Replica<S> {
             return Ok(Attempt::Done(Ok(Answer::Facts(known))));
         }
         waiting.questions += 1;
-        Ok(match self.ask_facts(FactAsk { versions: unknown, known: theirs, asker: None }) {
+        Ok(match self.uplink.ask_facts(&mut self.core, FactAsk { versions: unknown, known: theirs, asker: None }) {
             Some(ask) => Attempt::Park(On::Ask(ask)),
             None => Attempt::Done(Ok(Answer::Facts(known))),
         })
@@ -98,22 +99,6 @@ impl<S: MetaStore> Replica<S> {
         asked.iter().map(one).collect()
     }
 
-    /// Puts a question to the parent. `None`: there is none, or too many are under way.
-    fn ask_facts(&mut self, asking: FactAsk) -> Option<AskId> {
-        let upstream = self.uplink.session.as_mut().filter(|upstream| upstream.fact_asks.len() < ASKS_MAX)?;
-        let ask = self.core.next_ask()?;
-        let versions = asking.versions.clone();
-        upstream.fact_asks.insert(ask, asking);
-        self.core.tell_parent(Up::Facts { ask, versions });
-        Some(ask)
-    }
-
-    /// Puts a question of our own to the parent.
-    pub(crate) fn ask_facts_of_our_own(&mut self, versions: Vec<AskedVersion>) -> Option<AskId> {
-        let known = vec![Facts::default(); versions.len()];
-        self.ask_facts(FactAsk { versions, known, asker: None })
-    }
-
     /// A child asks: what we know, and what the home knows where we do not.
     pub(crate) fn handle_facts_asked(
         &mut self,
@@ -125,7 +110,7 @@ impl<S: MetaStore> Replica<S> {
         let is_known = known.iter().all(|facts| facts.is_known());
         if !is_known && self.core.config.role == Role::Station && self.core.is_trusted() {
             let asking = FactAsk { versions, known: known.clone(), asker: Some((child, ask)) };
-            if self.ask_facts(asking).is_some() {
+            if self.uplink.ask_facts(&mut self.core, asking).is_some() {
                 return Ok(());
             }
         }
@@ -161,5 +146,27 @@ impl<S: MetaStore> Replica<S> {
                 self.children.tell(child, Down::Facts { ask, facts: known });
             }
         }
+    }
+}
+
+impl Uplink {
+    /// Puts a question to the parent. `None`: there is none, or too many are under way.
+    fn ask_facts<S: MetaStore>(&mut self, core: &mut Core<S>, asking: FactAsk) -> Option<AskId> {
+        let upstream = self.session.as_mut().filter(|upstream| upstream.fact_asks.len() < ASKS_MAX)?;
+        let ask = core.next_ask()?;
+        let versions = asking.versions.clone();
+        upstream.fact_asks.insert(ask, asking);
+        core.tell_parent(Up::Facts { ask, versions });
+        Some(ask)
+    }
+
+    /// Puts a question of our own to the parent.
+    pub(crate) fn ask_facts_of_our_own<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        versions: Vec<AskedVersion>,
+    ) -> Option<AskId> {
+        let known = vec![Facts::default(); versions.len()];
+        self.ask_facts(core, FactAsk { versions, known, asker: None })
     }
 }

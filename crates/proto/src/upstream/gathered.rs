@@ -203,19 +203,21 @@ impl<S: MetaStore> Replica<S> {
         let is_patient = !empty.is_empty() && !reconcile_gather.is_zero();
         Some(if is_patient { latest } else { latest.min(*newest_at + reconcile_gather) })
     }
+}
 
+impl Uplink {
     /// Notes since when records wait to be sent.
-    pub(crate) fn note_gathering(&mut self) {
-        let now = self.core.now;
-        let newest = self.core.state.log().newest();
-        let (Some(upstream), Some(line)) = (self.uplink.session.as_mut(), self.core.line.as_mut()) else { return };
+    pub(crate) fn note_gathering<S: MetaStore>(&mut self, core: &Core<S>) {
+        let now = core.now;
+        let newest = core.state.log().newest();
+        let (Some(upstream), Some(line)) = (self.session.as_mut(), core.line.as_ref()) else { return };
         let Some(newest) = newest.filter(|newest| *newest > line.position) else {
             upstream.gathering = None;
             return;
         };
         let gathering = upstream.gathering.get_or_insert_with(|| Gathering::of_old(line.position, now));
         if gathering.newest < newest {
-            for (_, item) in self.core.state.log().from(gathering.newest.next()) {
+            for (_, item) in core.state.log().from(gathering.newest.next()) {
                 item.empty_change.note(item.id, &mut gathering.empty);
             }
             (gathering.newest, gathering.newest_at) = (newest, now);
@@ -223,16 +225,14 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// A message left. What comes behind it has waited.
-    pub(crate) fn begin_gathering_anew(&mut self) {
-        let now = self.core.now;
-        let newest = self.core.state.log().newest();
-        let (Some(upstream), Some(line)) = (self.uplink.session.as_mut(), self.core.line.as_mut()) else { return };
+    pub(crate) fn begin_gathering_anew<S: MetaStore>(&mut self, core: &Core<S>) {
+        let now = core.now;
+        let newest = core.state.log().newest();
+        let (Some(upstream), Some(line)) = (self.session.as_mut(), core.line.as_ref()) else { return };
         let left = newest.filter(|newest| *newest > line.position);
         upstream.gathering = left.map(|newest| Gathering::of_old(newest, now));
     }
-}
 
-impl Uplink {
     /// Files of which a content took another's place and is not here, or not any more, or with nobody below: if it dies with its
     /// writer, or has died, the one before is what is left. That one may be on its way here still, and be called safe first.
     pub(crate) fn files_with_a_last_whole_content<'a, S: MetaStore>(
@@ -248,7 +248,7 @@ impl Uplink {
                 && content.root().is_some()
                 && (Contents::missing(core, record.id)?.is_some()
                     || Contents::is_vanished(core, record.id)?
-                    || !Uplink::is_held(core, record, true)?)
+                    || !Self::is_held(core, record, true)?)
             {
                 found.insert(file);
             }

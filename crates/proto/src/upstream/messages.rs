@@ -24,7 +24,7 @@ impl<S: MetaStore> Replica<S> {
                 self.handle_renewed((of, life), (origin, admission))
             }
             Down::Pong { number, through, home_ms } => {
-                self.note_home(home_ms);
+                self.uplink.note_home(&self.core, home_ms);
                 self.handle_pong(number, through);
                 Ok(())
             }
@@ -50,16 +50,18 @@ impl<S: MetaStore> Replica<S> {
             }
             Down::Renewed { .. } | Down::Rooms { .. } => Ok(()),
             Down::Images { serial, through, more, mut images, omitted } => {
-                self.put_back(peer, &mut images, &omitted)?;
+                self.uplink.put_back(&self.core, peer, &mut images, &omitted)?;
                 self.handle_images(peer, serial, through, more, images)
             }
             Down::Answer { serial, ask, verdict, through, images } => {
                 self.handle_answer(peer, serial, (ask, verdict), through, images)
             }
             Down::Marks { marks } => self.handle_marks(peer, &marks),
-            Down::Stable { versions } => Ok(self.handle_stable(&versions)?),
+            Down::Stable { versions } => {
+                Ok(self.contents.handle_stable(&mut self.core, &mut self.children, &versions)?)
+            }
             Down::Want { versions } => {
-                self.handle_wanted(versions)?;
+                self.contents.handle_wanted(&mut self.core, &mut self.children, versions)?;
                 Ok(())
             }
             Down::Seek { versions } => Ok(self.handle_sought(versions)?),
@@ -71,7 +73,9 @@ impl<S: MetaStore> Replica<S> {
                 self.handle_locks_said(said)
             }
             said @ (Down::GiveLock { .. } | Down::LockGiven { .. } | Down::BringsLocks { .. }) => {
-                self.handle_lock_news(said)
+                let done = self.locks.handle_lock_news(&mut self.core, &mut self.children, said);
+                self.settle_requests();
+                done
             }
             Down::Facts { ask, facts } => Ok(self.handle_facts(ask, facts)?),
             Down::Sent { version, bytes } => {
@@ -111,7 +115,7 @@ impl<S: MetaStore> Replica<S> {
         }
         if let Some(rtt) = rtt {
             self.note_rtt(rtt);
-            self.note_vouched();
+            self.locks.note_vouched(&self.core);
         }
     }
 
@@ -167,7 +171,7 @@ impl<S: MetaStore> Replica<S> {
                 upstream.unplaced.clear();
             }
             // The answer says how the home is.
-            self.ping();
+            self.uplink.ping(&mut self.core);
         }
         self.trim_log()?;
         self.core.stage_to_parent(Up::Received { serial });
@@ -241,7 +245,7 @@ impl<S: MetaStore> Replica<S> {
             if let Some(upstream) = self.uplink.session.as_mut() {
                 upstream.marks_ahead.remove(&mark.origin);
             }
-            self.note_applied(mark.origin, mark.applied);
+            self.uplink.note_applied(mark.origin, mark.applied);
             // What a station's records are to its own children it says itself; of the home's word only
             // *stable* is news.
             let whole = |through| self.core.state.log().whole_through(through);
@@ -257,7 +261,7 @@ impl<S: MetaStore> Replica<S> {
             if self.may_go_back(is_own) {
                 self.take_back_stable(mark.origin, known.stable)?;
             }
-            self.advance_marks(known)?;
+            self.core.advance_marks(known)?;
             self.core.state.stage_marks(mark.origin);
             if is_own && self.core.config.role == Role::Client {
                 let to = self.core.parent_stamp();
@@ -266,14 +270,16 @@ impl<S: MetaStore> Replica<S> {
         }
         self.trim_log()?;
         let migrating = self.core.standing() == Some(UplinkState::Migrating);
-        if migrating && self.parent_has(own) >= self.core.state.confirmed_applied(own)? {
+        if migrating && self.uplink.parent_has(own) >= self.core.state.confirmed_applied(own)? {
             self.start_stream()?;
         }
         Ok(())
     }
+}
 
+impl Uplink {
     fn note_applied(&mut self, origin: OriginId, applied: u64) {
-        let Some(upstream) = self.uplink.session.as_mut() else { return };
+        let Some(upstream) = self.session.as_mut() else { return };
         let known = upstream.applied.entry(origin).or_insert(0);
         *known = (*known).max(applied);
         if let Some(queue) = upstream.in_flight.get_mut(&origin) {
@@ -284,9 +290,7 @@ impl<S: MetaStore> Replica<S> {
             }
         }
     }
-}
 
-impl Uplink {
     /// All open conflicts come with the first cut of a new parent: those that it does not name were a former
     /// parent's guess, or are resolved.
     fn add_settled_conflicts<S: MetaStore>(core: &mut Core<S>, cut: &mut Vec<KeyImage>) -> Result<(), StorageError> {

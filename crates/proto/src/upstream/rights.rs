@@ -130,18 +130,12 @@ pub enum Keeping {
 }
 
 impl<S: MetaStore> Replica<S> {
-    /// Whether what this client closed is seen by the next look of any other at the same parent, and the other way round.
-    pub fn is_close_to_open(&self) -> bool {
-        self.core.standing() == Some(UplinkState::Live)
-            && self.uplink.session.as_ref().is_some_and(|up| up.rights.takes)
-    }
-
     /// How the kernel may keep what it is told of a directory.
     pub fn keeping(&self, directory: FileId) -> Keeping {
         if !self.may_keep(directory) {
             return Keeping::No;
         }
-        match (self.is_close_to_open(), self.has_alone(directory)) {
+        match (self.uplink.is_close_to_open(&self.core), self.uplink.has_alone(directory)) {
             (false, _) => Keeping::Relaxed,
             (true, true) => Keeping::Alone,
             (true, false) => Keeping::Shared,
@@ -161,32 +155,6 @@ impl<S: MetaStore> Replica<S> {
         };
         // What is told there behind a lock is to be seen at once.
         may && Uplink::is_exclusive(&self.core, directory).is_ok_and(|is_exclusive| !is_exclusive)
-    }
-
-    /// Whether the kernel keeps what it was told of a directory before that ended.
-    fn kept_before(&self, directory: FileId) -> bool {
-        self.uplink.session.as_ref().is_some_and(|up| up.rights.kept.contains(&directory))
-    }
-
-    /// Whether nobody else looks at a directory, as far as that is promised.
-    pub fn has_alone(&self, directory: FileId) -> bool {
-        self.uplink.session.as_ref().is_none_or(|up| !up.rights.takes || up.rights.alone.contains(&directory))
-    }
-
-    /// Whether a change of a file is made at once, without a question to the parent.
-    pub fn is_change_free(&self, file: FileId) -> bool {
-        if Uplink::is_the_homes(&self.core, file).unwrap_or(true) {
-            return false;
-        }
-        if !self.is_close_to_open() {
-            return true;
-        }
-        let inode = self.core.state.inode(file).ok().flatten();
-        inode.iter().flat_map(|inode| seen_at(file, inode)).all(|directory| self.has_alone(directory))
-    }
-
-    pub(crate) fn is_doubted(&self, directory: FileId) -> bool {
-        self.uplink.session.as_ref().is_some_and(|up| up.rights.doubts(directory))
     }
 
     /// Begins to take rights, if the settings have it so and the parent is as near as they want it. Said before anything is
@@ -218,20 +186,10 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    /// A directory of our own making, which nobody can know of yet.
-    pub(crate) fn note_own_directory(&mut self, directory: FileId) {
-        if let (Some(upstream), Some(line)) = (self.uplink.session.as_mut(), self.core.line.as_mut())
-            && line.state == UplinkState::Live
-            && upstream.rights.takes
-        {
-            upstream.rights.alone.insert(directory);
-        }
-    }
-
     /// What the parent says about rights.
     pub(crate) fn handle_rights_said(&mut self, said: Down) {
         if let Down::Alone { files } = said {
-            self.handle_alone(files);
+            self.uplink.handle_alone(files);
         } else if let Down::Claimed { ask } = said {
             self.handle_claimed(ask);
         } else if let Down::GiveBack { serial, files, then } = said {
@@ -239,20 +197,9 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    fn handle_alone(&mut self, files: Vec<FileId>) {
-        let Some(upstream) = self.uplink.session.as_mut() else { return };
-        if !upstream.rights.takes {
-            return;
-        }
-        for file in files {
-            upstream.rights.doubted.remove(&file);
-            upstream.rights.alone.insert(file);
-        }
-    }
-
     fn handle_claimed(&mut self, ask: AskId) {
         let Some(files) = self.uplink.session.as_mut().and_then(|up| up.rights.claims.remove(&ask)) else { return };
-        self.handle_alone(files);
+        self.uplink.handle_alone(files);
         self.requests.answered(ask, Verdict::Found, None);
     }
 
@@ -261,7 +208,7 @@ impl<S: MetaStore> Replica<S> {
     fn handle_give_back(&mut self, serial: RecallId, files: Vec<FileId>, then: Then) {
         // Where we go on looking, the kernel keeps what it has: we are called before anybody changes it.
         let is_left = |file: &FileId| then == Then::Ask || self.watches.since(*file).is_none();
-        let is_kept = |file: &FileId| self.may_keep(*file) || self.kept_before(*file);
+        let is_kept = |file: &FileId| self.may_keep(*file) || self.uplink.kept_before(*file);
         let kept: Vec<FileId> = files.iter().filter(|file| is_kept(file)).copied().collect();
         let expire = kept.iter().any(is_left);
         let now = self.core.now;
@@ -298,7 +245,7 @@ impl<S: MetaStore> Replica<S> {
             }
         }
         let after = if was_alone { self.core.state.sequence() } else { 0 };
-        self.post_after(after, Up::GivenBack { serial });
+        self.locks.post_after(&mut self.core, after, Up::GivenBack { serial });
     }
 
     /// The rights that a change needs and we have not; `None`: go ahead.
@@ -307,7 +254,11 @@ impl<S: MetaStore> Replica<S> {
         waiting: &mut Waiting,
         change: &Change,
     ) -> Result<Option<Attempt>, StorageError> {
-        if waiting.offline || !self.is_close_to_open() || !self.core.is_trusted() || waiting.claims >= CLAIMS_MAX {
+        if waiting.offline
+            || !self.uplink.is_close_to_open(&self.core)
+            || !self.core.is_trusted()
+            || waiting.claims >= CLAIMS_MAX
+        {
             return Ok(None);
         }
         let files = Uplink::rights_for(&self.core, change)?;
@@ -326,14 +277,14 @@ impl<S: MetaStore> Replica<S> {
         let ask = line.next_ask();
         upstream.rights.claims.insert(ask, files.clone());
         // Behind what is being given back: that would take away what this asks for.
-        self.post_in_turn(Up::Claim { ask, files });
+        self.locks.post_in_turn(&mut self.core, Up::Claim { ask, files });
         Ok(Some(Attempt::Park(On::Ask(ask))))
     }
 
     /// We gave a file more names than it lists, with the right to all directories where it stood: the right to itself will be
     /// needed next time. Nobody waits for it now.
     pub(crate) fn claim_crowded(&mut self, file: FileId) {
-        if !self.is_close_to_open() {
+        if !self.uplink.is_close_to_open(&self.core) {
             return;
         }
         let (Some(upstream), Some(line)) = (self.uplink.session.as_mut(), self.core.line.as_mut()) else { return };
@@ -343,11 +294,63 @@ impl<S: MetaStore> Replica<S> {
         }
         let ask = line.next_ask();
         upstream.rights.claims.insert(ask, vec![file]);
-        self.post_in_turn(Up::Claim { ask, files: vec![file] });
+        self.locks.post_in_turn(&mut self.core, Up::Claim { ask, files: vec![file] });
     }
 }
 
 impl Uplink {
+    /// Whether what this client closed is seen by the next look of any other at the same parent, and the other way round.
+    pub(crate) fn is_close_to_open<S: MetaStore>(&self, core: &Core<S>) -> bool {
+        core.standing() == Some(UplinkState::Live) && self.session.as_ref().is_some_and(|up| up.rights.takes)
+    }
+
+    /// Whether the kernel keeps what it was told of a directory before that ended.
+    fn kept_before(&self, directory: FileId) -> bool {
+        self.session.as_ref().is_some_and(|up| up.rights.kept.contains(&directory))
+    }
+
+    /// Whether nobody else looks at a directory, as far as that is promised.
+    pub(crate) fn has_alone(&self, directory: FileId) -> bool {
+        self.session.as_ref().is_none_or(|up| !up.rights.takes || up.rights.alone.contains(&directory))
+    }
+
+    /// Whether a change of a file is made at once, without a question to the parent.
+    pub(crate) fn is_change_free<S: MetaStore>(&self, core: &Core<S>, file: FileId) -> bool {
+        if Self::is_the_homes(core, file).unwrap_or(true) {
+            return false;
+        }
+        if !self.is_close_to_open(core) {
+            return true;
+        }
+        let inode = core.state.inode(file).ok().flatten();
+        inode.iter().flat_map(|inode| seen_at(file, inode)).all(|directory| self.has_alone(directory))
+    }
+
+    pub(crate) fn is_doubted(&self, directory: FileId) -> bool {
+        self.session.as_ref().is_some_and(|up| up.rights.doubts(directory))
+    }
+
+    /// A directory of our own making, which nobody can know of yet.
+    pub(crate) fn note_own_directory<S: MetaStore>(&mut self, core: &Core<S>, directory: FileId) {
+        if let (Some(upstream), Some(line)) = (self.session.as_mut(), core.line.as_ref())
+            && line.state == UplinkState::Live
+            && upstream.rights.takes
+        {
+            upstream.rights.alone.insert(directory);
+        }
+    }
+
+    fn handle_alone(&mut self, files: Vec<FileId>) {
+        let Some(upstream) = self.session.as_mut() else { return };
+        if !upstream.rights.takes {
+            return;
+        }
+        for file in files {
+            upstream.rights.doubted.remove(&file);
+            upstream.rights.alone.insert(file);
+        }
+    }
+
     /// The directories that others may look at to see a change. A file that was removed comes back to where it was last with
     /// what is stored in it.
     pub(crate) fn rights_for<S: MetaStore>(core: &Core<S>, change: &Change) -> Result<BTreeSet<FileId>, StorageError> {
@@ -355,21 +358,21 @@ impl Uplink {
         match change {
             Change::Create { .. } | Change::Publish { .. } | Change::Mkdir { .. } | Change::Resolve { .. } => {}
             Change::Link { file, .. } | Change::Store { file, .. } | Change::Append { file, .. } => {
-                Uplink::add_seen(core, *file, &mut files)?;
+                Self::add_seen(core, *file, &mut files)?;
             }
             Change::SetAttr { file, .. } | Change::SetXattr { file, .. } => {
-                let inode = Uplink::add_seen(core, *file, &mut files)?;
+                let inode = Self::add_seen(core, *file, &mut files)?;
                 files.extend(inode.filter(|inode| inode.is_directory()).map(|_| *file));
             }
             Change::Unlink { parent, name } | Change::Rmdir { parent, name } => {
-                Uplink::add_victim(core, (*parent, name), &mut files)?;
+                Self::add_victim(core, (*parent, name), &mut files)?;
             }
             Change::Rename { from_parent, from_name, to_parent, to_name, .. } => {
-                Uplink::add_victim(core, (*to_parent, to_name), &mut files)?;
+                Self::add_victim(core, (*to_parent, to_name), &mut files)?;
                 if let Some(entry) = core.state.entry(*from_parent, from_name)?
                     && core.state.inode(entry.file)?.is_some_and(|inode| !inode.is_directory())
                 {
-                    Uplink::add_seen(core, entry.file, &mut files)?;
+                    Self::add_seen(core, entry.file, &mut files)?;
                 }
             }
         }
@@ -403,7 +406,7 @@ impl Uplink {
             Some(inode) if inode.is_directory() => {
                 files.insert(entry.file);
             }
-            Some(_) => drop(Uplink::add_seen(core, entry.file, files)?),
+            Some(_) => drop(Self::add_seen(core, entry.file, files)?),
             None => {}
         }
         Ok(())

@@ -48,7 +48,7 @@ impl<S: MetaStore> Replica<S> {
             }
             self.send_ahead()?;
         }
-        self.send_lock_mail();
+        self.locks.send_lock_mail(&mut self.core);
         self.pump_contents()
     }
 
@@ -61,14 +61,14 @@ impl<S: MetaStore> Replica<S> {
             // What a home that was put back does not know, or not as we do, is to be written again and not to be sent.
             return false;
         }
-        self.note_gathering();
+        self.uplink.note_gathering(&self.core);
         let gathered = self.uplink.session.as_ref().and_then(|upstream| self.gathered_at(upstream));
         gathered.is_some_and(|at| self.core.now >= at)
     }
 
     pub(crate) fn send_records(&mut self) -> Result<(), StorageError> {
         loop {
-            let len_max = self.len_together();
+            let len_max = self.uplink.len_together(&self.core);
             let positions = self.next_records();
             let Some(NextRecord { position: last, .. }) = positions.last().copied() else { return Ok(()) };
             let (mut records, mut len, mut is_whole) = (Vec::new(), 0, true);
@@ -113,19 +113,11 @@ impl<S: MetaStore> Replica<S> {
                 continue;
             }
             upstream.records_at = Some(self.core.now);
-            self.begin_gathering_anew();
+            self.uplink.begin_gathering_anew(&self.core);
             for up in self.cancel_gathered(records, &written)? {
                 self.send_with_history(up, &written);
             }
         }
-    }
-
-    /// Bytes of records that are looked at together. A station takes as much as may be under way, since it cancels among
-    /// them; what is left leaves in parts where it can.
-    fn len_together(&self) -> usize {
-        let flying = self.uplink.session.as_ref().map_or(0, |upstream| upstream.in_flight_bytes);
-        let gathered = if self.core.config.role == Role::Station { IN_FLIGHT_LEN.saturating_sub(flying) } else { 0 };
-        self.core.config.message_len_max.min(gathered.max(FRAME_LEN))
     }
 
     /// These records are on their way.
@@ -209,13 +201,9 @@ impl<S: MetaStore> Replica<S> {
         self.requests.has_level_waiters() || self.locks.is_release_waiting()
     }
 
-    pub(crate) fn records_in_flight(&self) -> u64 {
-        self.uplink.session.as_ref().map_or(0, |up| up.in_flight_len as u64)
-    }
-
     /// Our own user waits for *stable*: the parent is asked to bring the contents home.
     pub(crate) fn want_stable(&mut self, origin: OriginId, through: u64) -> Result<(), StorageError> {
-        self.handle_want(origin, through)?;
+        self.contents.handle_want(&mut self.core, &mut self.children, origin, through)?;
         let ready = self.uplink.session.as_ref().is_some_and(|up| up.asked_stable < through);
         if ready {
             if let Some(upstream) = self.uplink.session.as_mut() {
@@ -228,6 +216,18 @@ impl<S: MetaStore> Replica<S> {
 }
 
 impl Uplink {
+    /// Bytes of records that are looked at together. A station takes as much as may be under way, since it cancels among
+    /// them; what is left leaves in parts where it can.
+    fn len_together<S: MetaStore>(&self, core: &Core<S>) -> usize {
+        let flying = self.session.as_ref().map_or(0, |upstream| upstream.in_flight_bytes);
+        let gathered = if core.config.role == Role::Station { IN_FLIGHT_LEN.saturating_sub(flying) } else { 0 };
+        core.config.message_len_max.min(gathered.max(FRAME_LEN))
+    }
+
+    pub(crate) fn records_in_flight(&self) -> u64 {
+        self.session.as_ref().map_or(0, |up| up.in_flight_len as u64)
+    }
+
     /// A client that moved has let contents go once a former parent called them safe, one by one or all up to there. So
     /// has a station that was put back to before they came: its clients do not bring them again, and nobody here has them.
     pub(crate) fn is_held<S: MetaStore>(core: &mut Core<S>, record: &Record, held: bool) -> Result<bool, StorageError> {

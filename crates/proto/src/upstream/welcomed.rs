@@ -44,7 +44,7 @@ impl<S: MetaStore> Replica<S> {
             self.begin_fork(reason);
             return Ok(());
         }
-        let theirs = self.parent_has(own);
+        let theirs = self.uplink.parent_has(own);
         let change = self.core.state.change().next();
         if let Some(upstream) = self.uplink.session.as_mut() {
             upstream.lost_before = went_back.then_some(change);
@@ -98,7 +98,7 @@ impl<S: MetaStore> Replica<S> {
             Role::Station => {
                 self.contents.retell_haves(&self.core)?;
                 self.contents.retell_spares(&self.core)?;
-                self.retell_wants()?;
+                self.contents.retell_wants(&mut self.core)?;
             }
             Role::Client => self.cancel_unsent()?,
             Role::Home => {}
@@ -111,7 +111,7 @@ impl<S: MetaStore> Replica<S> {
     fn begin_anew(&mut self, stamp: Stamp) {
         // A parent that told us all that we know has forgotten nothing of it in the same life of its store: what it says takes that back.
         if self.histories.take_told_by() != Some(stamp) {
-            self.note_move();
+            self.uplink.note_move(&mut self.core);
         }
         self.core.state.set_resume(None);
         if let Some(upstream) = self.uplink.session.as_mut() {
