@@ -54,6 +54,7 @@ use crate::contents::superseded::Superseded;
 use crate::contents::vanished::VANISHED;
 use crate::replica::{Core, Replica, StepError};
 use crate::state::tables::{after_prefix, pack, parse_root_key, record_key, root_key, root_prefix, table, unpack};
+use crate::upstream::Uplink;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wayfs_tree::Effect;
@@ -587,6 +588,12 @@ impl Contents {
         }
         Ok(records)
     }
+
+    /// What was told of single versions may not be so any more.
+    pub(crate) fn forget_told(&mut self, uplink: &mut Uplink) {
+        self.stable.clear();
+        uplink.forget_facts();
+    }
 }
 
 /// The content that a record names, and its file.
@@ -640,11 +647,5 @@ impl<S: MetaStore> Replica<S> {
             }
         }
         Ok(())
-    }
-
-    /// What was told of single versions may not be so any more.
-    pub(crate) fn forget_told(&mut self) {
-        self.contents.stable.clear();
-        self.uplink.forget_facts();
     }
 }

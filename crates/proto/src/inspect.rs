@@ -77,16 +77,7 @@ impl<S: MetaStore> Replica<S> {
     /// # Errors
     /// [`StorageError`] if it cannot be read.
     pub fn path_of(&self, file: FileId) -> Result<Option<String>, StorageError> {
-        let mut names = Vec::new();
-        let mut at = file;
-        while at != FileId::ROOT {
-            let place = self.core.state.inode(at)?.and_then(|inode| inode.places.first().cloned());
-            let Some(place) = place.filter(|_| names.len() < DEPTH_MAX) else { return Ok(None) };
-            names.push(place.name.to_string());
-            at = place.parent;
-        }
-        names.reverse();
-        Ok(Some(format!("/{}", names.join("/"))))
+        self.core.state.path_of(file)
     }
 
     /// The whole view in order of key, a page at a time: for checkers and `doctor`.
@@ -134,7 +125,7 @@ impl<S: MetaStore> Replica<S> {
             connected: self.core.is_trusted(),
             parent_up: self.core.has_parent(),
             last_record: RecordId::new(self.core.config.origin, self.core.state.sequence()).ok(),
-            durable_through: self.own_durable(),
+            durable_through: self.core.state.own_durable(),
             safe_through: safe,
             visible_through: self.own_through(Level::Visible),
             stable_through: self.own_through(Level::Stable),
@@ -165,7 +156,7 @@ impl<S: MetaStore> Replica<S> {
             let Some(bytes) = self.core.state.store().get(&log_key(position))? else { continue };
             let entry: LogEntry = unpack(&bytes)?;
             let file = file_of(&entry.record.op, item.id);
-            let path = file.map(|file| self.path_of(file)).transpose()?.flatten();
+            let path = file.map(|file| self.core.state.path_of(file)).transpose()?.flatten();
             let bytes = content_of(&entry.record).map_or(0, |(_, content)| content.size());
             let content = content_of(&entry.record).map_or(&empty, |(_, content)| content);
             let facts = self.record_facts(item.id, Some(content))?;
@@ -192,7 +183,7 @@ impl<S: MetaStore> Replica<S> {
             let is_queued = self.core.state.log().position_of(version).is_some();
             let facts = self.record_facts(version, Some(&content))?;
             let since = self.core.state.waits_since(file, version, facts)?;
-            let path = self.path_of(file)?;
+            let path = self.core.state.path_of(file)?;
             let bytes = content.size();
             let sent = self.contents.sent_home(version).min(bytes);
             waiting.push(ContentWaiting { version, file, path, bytes, since, facts, sent, is_queued });
@@ -220,7 +211,7 @@ impl<S: MetaStore> Replica<S> {
             lacking.push(ContentMissing {
                 version,
                 file: missing.file,
-                path: self.path_of(missing.file)?,
+                path: self.core.state.path_of(missing.file)?,
                 bytes: missing.content.size(),
                 since: self.core.state.waits_since(missing.file, version, facts)?,
                 facts,
@@ -251,7 +242,7 @@ impl<S: MetaStore> Replica<S> {
     /// # Errors
     /// [`StorageError`] if they cannot be read.
     pub fn admitted(&self, node: NodeId) -> Result<Vec<(OriginId, Origin)>, StorageError> {
-        Ok(self.core.state.origins()?.into_iter().filter(|(_, origin)| origin.node == node).collect())
+        self.core.state.admitted(node)
     }
 
     /// How far one record has come, as far as this replica knows. `content`: what it names, if that is known; contents
@@ -349,6 +340,25 @@ impl<S: MetaStore> Replica<S> {
 }
 
 impl<S: MetaStore> State<S> {
+    /// A path of a file in the view, `/` for the root. `None` if it has none, or not all of it is known here.
+    pub(crate) fn path_of(&self, file: FileId) -> Result<Option<String>, StorageError> {
+        let mut names = Vec::new();
+        let mut at = file;
+        while at != FileId::ROOT {
+            let place = self.inode(at)?.and_then(|inode| inode.places.first().cloned());
+            let Some(place) = place.filter(|_| names.len() < DEPTH_MAX) else { return Ok(None) };
+            names.push(place.name.to_string());
+            at = place.parent;
+        }
+        names.reverse();
+        Ok(Some(format!("/{}", names.join("/"))))
+    }
+
+    /// The origins of one machine: what a session with its key may speak for.
+    pub(crate) fn admitted(&self, node: NodeId) -> Result<Vec<(OriginId, Origin)>, StorageError> {
+        Ok(self.origins()?.into_iter().filter(|(_, origin)| origin.node == node).collect())
+    }
+
     /// Entries of a directory in the view, in order of name, from after a name.
     pub(crate) fn list(
         &self,

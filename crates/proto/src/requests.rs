@@ -11,10 +11,10 @@ use crate::api::{Output, Role};
 use crate::replica::{Replica, StepError};
 use crate::upstream::claims::Made;
 pub(crate) use ends::ForRequests;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use wayfs_types::request::{Outcome, Request, RequestId};
-use wayfs_types::{FileId, FsError, MetaStore, Name, StorageError, Ticket, Time};
+use wayfs_types::{FileId, FsError, MetaStore, Name, StorageError, Time};
 use wayfs_wire::{AskId, Verdict};
 
 /// How long a request may wait for the first session after the replica was opened.
@@ -76,8 +76,6 @@ pub(crate) struct Requests {
     by_ask: BTreeMap<AskId, Vec<RequestId>>,
     on_level: BTreeSet<RequestId>,
     ready: BTreeSet<RequestId>,
-    /// Own records whose batch may not be durable: the batch, and the sequence.
-    own_pending: VecDeque<(Ticket, u64)>,
     /// Those that wait for a level may have reached it.
     levels_moved: bool,
     /// How often something was answered for which nobody vouched.
@@ -225,29 +223,6 @@ impl Requests {
             }
         }
         Some(waiting)
-    }
-
-    pub(crate) fn note_own(&mut self, ticket: Ticket, sequence: u64) {
-        self.own_pending.push_back((ticket, sequence));
-    }
-
-    /// Own records are numbered anew.
-    pub(crate) fn forget_own(&mut self) {
-        self.own_pending.clear();
-    }
-
-    /// First own sequence that is not durable.
-    pub(crate) fn first_undurable(&mut self, stored: Ticket) -> Option<u64> {
-        while self.own_pending.front().is_some_and(|(ticket, _)| *ticket <= stored) {
-            self.own_pending.pop_front();
-        }
-        self.own_pending.front().map(|(_, sequence)| *sequence)
-    }
-
-    /// As [`Requests::first_undurable`], for those who only look.
-    pub(crate) fn peek_undurable(&self, stored: Ticket) -> Option<u64> {
-        let at = self.own_pending.partition_point(|(ticket, _)| *ticket <= stored);
-        self.own_pending.get(at).map(|(_, sequence)| *sequence)
     }
 }
 

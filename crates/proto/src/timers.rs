@@ -22,7 +22,7 @@ impl<S: MetaStore> Replica<S> {
             self.children_timeout(),
             self.children.rights_timeout(&self.core),
             self.contents.timeout(),
-            self.recount_timeout(),
+            self.contents.recount_timeout(&self.core, &self.uplink),
         ]
         .into_iter()
         .flatten()
@@ -39,7 +39,7 @@ impl<S: MetaStore> Replica<S> {
         self.contents.forget_old_announcements(self.core.now, self.core.config.announced_grace);
         self.contents.release_superseded(&mut self.core, &mut self.children)?;
         self.replace_holders()?;
-        self.look_for_gone()?;
+        self.contents.look_for_gone(&mut self.core, &mut self.children, &self.uplink)?;
         self.recount_own()?;
         self.core.state.check_timers(self.core.now);
         Ok(())

@@ -270,6 +270,37 @@ impl Uplink {
         let number = upstream.ping_number;
         core.tell_parent(Up::Ping { number });
     }
+
+    /// A client drops records that the home has ordered and the present parent's state holds, once their contents are
+    /// safe, too, and they are durable here: until then they are what is not safe, and are shown as such.
+    pub(crate) fn trim_log<S: MetaStore>(&mut self, core: &mut Core<S>) -> Result<(), StorageError> {
+        if core.config.role != Role::Client {
+            return Ok(());
+        }
+        let Some(first) = core.state.log().from(LogPosition::START).next().map(|(_, item)| item.id.sequence()) else {
+            return Ok(());
+        };
+        let own = core.config.origin;
+        let marks = core.state.marks(own)?;
+        let told = marks.visible.min(marks.safe).min(core.state.own_durable());
+        if told < first {
+            return Ok(());
+        }
+        let through = told.min(core.state.confirmed_applied(own)?);
+        let done: Vec<LogPosition> = core
+            .state
+            .log()
+            .from(LogPosition::START)
+            .take_while(|(_, item)| item.id.sequence() <= through)
+            .map(|(position, _)| position)
+            .collect();
+        for position in done {
+            self.note_built_upon(core, position)?;
+            core.state.delete_row(log_key(position));
+            core.state.stage_forgotten(position);
+        }
+        Ok(())
+    }
 }
 
 impl Upstream {
@@ -422,39 +453,6 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
-    /// A client drops records that the home has ordered and the present parent's state holds, once their contents are
-    /// safe, too, and they are durable here: until then they are what is not safe, and are shown as such.
-    pub(crate) fn trim_log(&mut self) -> Result<(), StorageError> {
-        if self.core.config.role != Role::Client {
-            return Ok(());
-        }
-        let Some(first) = self.core.state.log().from(LogPosition::START).next().map(|(_, item)| item.id.sequence())
-        else {
-            return Ok(());
-        };
-        let own = self.core.config.origin;
-        let marks = self.core.state.marks(own)?;
-        let told = marks.visible.min(marks.safe).min(self.own_durable());
-        if told < first {
-            return Ok(());
-        }
-        let through = told.min(self.core.state.confirmed_applied(own)?);
-        let done: Vec<LogPosition> = self
-            .core
-            .state
-            .log()
-            .from(LogPosition::START)
-            .take_while(|(_, item)| item.id.sequence() <= through)
-            .map(|(position, _)| position)
-            .collect();
-        for position in done {
-            self.uplink.note_built_upon(&mut self.core, position)?;
-            self.core.state.delete_row(log_key(position));
-            self.core.state.stage_forgotten(position);
-        }
-        Ok(())
-    }
-
     /// Pings, and gives up a parent that has been silent for a lease.
     pub(crate) fn check_upstream(&mut self) -> Result<(), StorageError> {
         let lease = self.core.config.lease;
@@ -472,7 +470,7 @@ impl<S: MetaStore> Replica<S> {
             Histories::ask_renewal(&mut self.core);
             self.uplink.ask_whether_lost(&mut self.core);
             self.uplink.ask_what_is_lost(&mut self.core);
-            self.ask_about_former()?;
+            self.contents.ask_about_former(&mut self.core, &mut self.uplink)?;
         }
         Ok(())
     }

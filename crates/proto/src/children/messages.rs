@@ -68,7 +68,9 @@ impl<S: MetaStore> Replica<S> {
             Up::Holds { through, versions } => {
                 self.contents.handle_holds(&mut self.core, &mut self.children, peer, origin, through, versions)
             }
-            Up::Lent { versions } => self.handle_lent(peer, origin, versions),
+            Up::Lent { versions } => {
+                self.contents.handle_lent(&mut self.core, &mut self.children, peer, origin, versions)
+            }
             Up::Cancelled { spans, records } => {
                 self.handle_cancelled(peer, origin, &spans, records)?;
                 self.members.check_quota(&self.core, &self.children, peer, origin)

@@ -9,7 +9,7 @@ use crate::api::Role;
 use crate::contents::lost::{LOST, Lost};
 use crate::contents::vanished::{VANISHED, Vanished};
 use crate::contents::{Contents, Missing};
-use crate::replica::{Core, Replica};
+use crate::replica::Core;
 use crate::report::LostContent;
 use crate::state::tables::{pack, parse_record_key, record_key, table, unpack};
 use wayfs_types::{Conflict, Content, Fact, Facts, FileId, Image, Key, MetaStore, RecordId, StorageError};
@@ -46,27 +46,22 @@ enum Fate {
     Unknown,
 }
 
-impl<S: MetaStore> Replica<S> {
+impl Contents {
     /// Client: what it wrote, whose bytes are gone here, and of which the home has decided what became of it, while this replica has not heard
     /// yet what; at most so many. What was written over is not among it.
-    ///
-    /// # Errors
-    /// [`StorageError`] if it cannot be read.
-    pub fn undecided(&self, limit: usize) -> Result<Vec<LostContent>, StorageError> {
+    pub(crate) fn undecided<S: MetaStore>(core: &Core<S>, limit: usize) -> Result<Vec<LostContent>, StorageError> {
         let mut undecided = Vec::new();
-        for (key, value) in self.core.state.store().scan(&[LOST], &[LOST + 1], limit)? {
+        for (key, value) in core.state.store().scan(&[LOST], &[LOST + 1], limit)? {
             let (version, Lost { file, report, mtime, .. }) = (parse_record_key(&key)?, unpack(&value)?);
-            let is_shown = self.core.state.inode(file)?.is_some_and(|inode| inode.version == version);
-            if report == UNREPORTED && is_shown && Contents::fate(&self.core, version)? == Fate::Unknown {
-                let path = self.path_of(file)?;
+            let is_shown = core.state.inode(file)?.is_some_and(|inode| inode.version == version);
+            if report == UNREPORTED && is_shown && Self::fate(core, version)? == Fate::Unknown {
+                let path = core.state.path_of(file)?;
                 undecided.push(LostContent { version, file, path, report: None, since: mtime, shows_older: false });
             }
         }
         Ok(undecided)
     }
-}
 
-impl Contents {
     /// Client: the home has decided what became of a version whose bytes are gone here. Whether it is lost its report says.
     pub(crate) fn settle_vanished<S: MetaStore>(
         &mut self,

@@ -15,9 +15,9 @@ use crate::api::Role;
 use crate::children::Children;
 use crate::contents::lent::Lent;
 use crate::contents::{Contents, Owed};
-use crate::replica::{Core, Replica};
+use crate::replica::Core;
 use crate::state::tables::{origin_range, parse_record_key, table, unpack};
-use crate::upstream::UplinkState;
+use crate::upstream::{Uplink, UplinkState};
 use std::collections::BTreeMap;
 use wayfs_types::{Content, Fact, Facts, FileId, MetaStore, OriginId, RecordId, StorageError};
 use wayfs_wire::{AskedVersion, FACTS_MAX, HeldVersion, LentVersion, Up};
@@ -28,19 +28,23 @@ type Rows = Vec<(Vec<u8>, Vec<u8>)>;
 /// Most versions in one message.
 const OFFERED_PER_MESSAGE: usize = 1024;
 
-impl<S: MetaStore> Replica<S> {
+impl Contents {
     /// Asks the parent what became of it: when something of it was pushed, and with every ping.
-    pub(crate) fn ask_about_former(&mut self) -> Result<(), StorageError> {
-        let (Some(said), Some(state)) = (&self.contents.said, self.core.standing()) else { return Ok(()) };
-        let is_asked = said.former_ask.is_some_and(|ask| self.uplink.is_fact_asked(ask));
+    pub(crate) fn ask_about_former<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        uplink: &mut Uplink,
+    ) -> Result<(), StorageError> {
+        let (Some(said), Some(state)) = (&self.said, core.standing()) else { return Ok(()) };
+        let is_asked = said.former_ask.is_some_and(|ask| uplink.is_fact_asked(ask));
         let is_greeted = !matches!(state, UplinkState::Greeting | UplinkState::Forked);
-        let is_any = self.core.state.totals().owed > 0 || self.core.state.totals().lent > 0;
-        if is_asked || !is_greeted || !is_any || self.core.config.role != Role::Client {
+        let is_any = core.state.totals().owed > 0 || core.state.totals().lent > 0;
+        if is_asked || !is_greeted || !is_any || core.config.role != Role::Client {
             return Ok(());
         }
         let mut versions = Vec::new();
         for of in [table::OWED, table::LENT] {
-            for (key, value) in Contents::former_rows(&mut self.core, of, &[of], FACTS_MAX - versions.len())? {
+            for (key, value) in Self::former_rows(core, of, &[of], FACTS_MAX - versions.len())? {
                 let version = parse_record_key(&key)?;
                 versions.push(AskedVersion { file: parse_row(of, &value)?.0, version });
             }
@@ -48,42 +52,46 @@ impl<S: MetaStore> Replica<S> {
         if versions.is_empty() {
             return Ok(());
         }
-        let ask = self.uplink.ask_facts_of_our_own(&mut self.core, versions);
-        if let Some(said) = self.contents.said.as_mut() {
+        let ask = uplink.ask_facts_of_our_own(core, versions);
+        if let Some(said) = self.said.as_mut() {
             said.former_ask = ask;
         }
         Ok(())
     }
 
     /// The parent said how far a version has come.
-    pub(crate) fn settle_former(&mut self, version: RecordId, facts: Facts) -> Result<(), StorageError> {
-        if self.core.config.role != Role::Client || version.origin() == self.core.config.origin {
+    pub(crate) fn settle_former<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        uplink: &Uplink,
+        version: RecordId,
+        facts: Facts,
+    ) -> Result<(), StorageError> {
+        if core.config.role != Role::Client || version.origin() == core.config.origin {
             return Ok(());
         }
         if facts.stable.holds() {
-            self.contents.release(&mut self.core, version)?;
-            self.contents.take_lent(&mut self.core, version)?;
+            self.release(core, version)?;
+            self.take_lent(core, version)?;
         } else if facts.safe.holds() {
-            self.contents.lend(&mut self.core, version, None)?;
-        } else if facts.visible == Fact::No && self.uplink.was_written_again(version) {
+            self.lend(core, version, None)?;
+        } else if facts.visible == Fact::No && uplink.was_written_again(version) {
             // Nobody who orders records has this one: it is answered for by the name by which it was written again.
-            self.contents.take_lent(&mut self.core, version)?;
-        } else if self.is_unknown_to_all(version, facts) {
+            self.take_lent(core, version)?;
+        } else if Self::is_unknown_to_all(core, uplink, version, facts) {
             // It was seen before the home lost it, and whoever wrote it, or has it, wrote it again by another name.
-            self.contents.take_lent(&mut self.core, version)?;
+            self.take_lent(core, version)?;
         }
         Ok(())
     }
 
     /// Whether nobody will ask by this name for what we handed over: neither the parent has the record, nor the home. That something is not
     /// stable is the home's word: a station that cannot reach it, or was put back, says nothing of what it does not know.
-    fn is_unknown_to_all(&self, version: RecordId, facts: Facts) -> bool {
+    fn is_unknown_to_all<S: MetaStore>(core: &Core<S>, uplink: &Uplink, version: RecordId, facts: Facts) -> bool {
         let nowhere = Facts { safe: Fact::Unknown, visible: Fact::No, stable: Fact::No };
-        facts == nowhere && self.core.is_trusted() && self.uplink.parent_has(version.origin()) < version.sequence()
+        facts == nowhere && core.is_trusted() && uplink.parent_has(version.origin()) < version.sequence()
     }
-}
 
-impl Contents {
     /// Offers all of it to a parent, once in a session.
     pub(crate) fn tell_former<S: MetaStore>(&mut self, core: &mut Core<S>) -> Result<(), StorageError> {
         let Some(said) = self.said.as_mut().filter(|said| !said.former) else { return Ok(()) };

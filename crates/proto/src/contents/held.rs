@@ -10,8 +10,9 @@
 use crate::api::{Output, PeerId, Role};
 use crate::children::Children;
 use crate::contents::{AWAITED, Contents, Missing, Owed, size_of};
-use crate::replica::{Core, Replica, StepError};
+use crate::replica::{Core, StepError};
 use crate::state::tables::{origin_range, pack, parse_record_key, record_key, root_key, table, unpack};
+use crate::upstream::Uplink;
 use std::collections::BTreeSet;
 use wayfs_types::{Content, FileId, MetaStore, OriginId, RecordId, StorageError};
 use wayfs_wire::{HeldVersion, Up};
@@ -29,31 +30,31 @@ impl Contents {
 }
 
 /// The client's half.
-impl<S: MetaStore> Replica<S> {
+impl Contents {
     /// Accounts for records of ours that came to the parent by another way.
-    pub(crate) fn tell_held(&mut self) -> Result<(), StorageError> {
-        let own = self.core.config.origin;
-        let Some(said) = self.contents.said.as_ref().filter(|_| self.core.config.role == Role::Client) else {
+    pub(crate) fn tell_held<S: MetaStore>(&mut self, core: &mut Core<S>, uplink: &Uplink) -> Result<(), StorageError> {
+        let own = core.config.origin;
+        let Some(said) = self.said.as_ref().filter(|_| core.config.role == Role::Client) else {
             return Ok(());
         };
-        let (from, through) = (said.accounted, self.uplink.applied_of(own));
+        let (from, through) = (said.accounted, uplink.applied_of(own));
         if through <= from {
             return Ok(());
         }
         let (start, _) = origin_range(table::OWED, own, from + 1);
         let (end, _) = origin_range(table::OWED, own, through + 1);
         let mut versions = Vec::new();
-        for (key, value) in self.core.state.tx().scan_raw(&start, &end, usize::MAX / 2)? {
+        for (key, value) in core.state.tx().scan_raw(&start, &end, usize::MAX / 2)? {
             let Owed { file, content } = unpack(&value)?;
             versions.push(HeldVersion { version: parse_record_key(&key)?, file, content });
         }
         while versions.len() > HELD_MAX {
             let rest = versions.split_off(HELD_MAX);
             let through = versions.last().map_or(from, |held| held.version.sequence());
-            self.core.tell_parent(Up::Holds { through, versions: std::mem::replace(&mut versions, rest) });
+            core.tell_parent(Up::Holds { through, versions: std::mem::replace(&mut versions, rest) });
         }
-        self.core.tell_parent(Up::Holds { through, versions });
-        if let Some(said) = self.contents.said.as_mut() {
+        core.tell_parent(Up::Holds { through, versions });
+        if let Some(said) = self.said.as_mut() {
             said.accounted = through;
         }
         Ok(())

@@ -4,8 +4,9 @@
 //! cost of a look grows neither with the log nor with the number of versions.
 
 use crate::api::Role;
+use crate::contents::Contents;
 use crate::inspect::waiting_row;
-use crate::replica::Replica;
+use crate::replica::{Core, Replica};
 use crate::state::log::{Log, LogItem};
 use crate::state::position::LogPosition;
 use crate::state::tables::{origin_range, parse_record_key, table};
@@ -250,15 +251,17 @@ impl<S: MetaStore> Replica<S> {
         };
         Ok((here, at_station))
     }
+}
 
+impl Contents {
     /// The marks of our own records moved, or our disk went on.
-    pub(crate) fn advance_tallies(&mut self) -> Result<(), StorageError> {
-        if self.core.config.role == Role::Client {
-            let marks = self.core.state.marks_committed(self.core.config.origin)?;
+    pub(crate) fn advance_tallies<S: MetaStore>(core: &mut Core<S>) -> Result<(), StorageError> {
+        if core.config.role == Role::Client {
+            let marks = core.state.marks_committed(core.config.origin)?;
             // What is stable is at the home, though its other clients' caches may not have been told yet.
             let elsewhere = marks.safe.max(marks.stable.min(marks.visible));
-            let elsewhere = elsewhere.min(self.own_durable());
-            self.core.state.advance_log(elsewhere, marks.visible);
+            let elsewhere = elsewhere.min(core.state.own_durable());
+            core.state.advance_log(elsewhere, marks.visible);
         }
         Ok(())
     }

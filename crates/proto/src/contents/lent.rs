@@ -25,6 +25,7 @@ use crate::histories::Histories;
 use crate::replica::{Core, PAGE, Replica, StepError};
 use crate::state::tables::{origin_range, pack, parse_record_key, record_key, root_key, table, unpack};
 use crate::state::totals::Totals;
+use crate::upstream::Uplink;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -118,62 +119,6 @@ impl Replacing {
 
 /// The client's half.
 impl<S: MetaStore> Replica<S> {
-    /// What nobody has on record is here, and was ours: it is given again.
-    pub(crate) fn lend_again(&mut self, version: RecordId, file: FileId, content: Content) -> Result<(), StorageError> {
-        self.contents.take_vanished(&mut self.core, version)?;
-        self.contents.forget_stable_alone(&version);
-        self.core.state.delete_row(record_key(LOST, version));
-        if version.origin() == self.core.config.origin
-            && version.sequence() <= self.core.state.marks(version.origin())?.stable
-        {
-            // A mark of before says that it need not be kept, and the next may repeat it.
-            self.contents.keep_sought(HeldVersion { version, file, content: content.clone() });
-        }
-        if Contents::lent(&mut self.core, version)?.is_none() {
-            self.core.state.stage_totals().lent += 1;
-            self.core.state.stage_totals().lent_bytes += size_of(&content);
-        }
-        let lent = Lent { file, content: content.clone(), to: None };
-        self.core.state.put_row(record_key(table::LENT, version), pack(&lent));
-        self.contents.note_row(table::LENT, version);
-        self.offer_lent(LentVersion { held: HeldVersion { version, file, content }, to: None });
-        Ok(())
-    }
-
-    /// Tells the parent of one that is lent. Another parent by now may not have heard of the record; when it has, this is told with the
-    /// rest (`tell_lent`).
-    pub(crate) fn offer_lent(&mut self, lent: LentVersion) {
-        let version = lent.held.version;
-        if version.origin() != self.core.config.origin || version.sequence() <= self.uplink.parent_has(version.origin())
-        {
-            self.core.tell_parent(Up::Lent { versions: vec![lent] });
-        }
-    }
-
-    /// Tells a parent what we lent to others and could give it: of those of our records that it has.
-    pub(crate) fn tell_lent(&mut self) -> Result<(), StorageError> {
-        if self.core.config.role == Role::Client {
-            self.contents.tell_former(&mut self.core)?;
-        }
-        let own = self.core.config.origin;
-        let Some(said) = self.contents.said.as_mut().filter(|_| self.core.config.role == Role::Client) else {
-            return Ok(());
-        };
-        let (from, through) = (said.lent, self.uplink.applied_of(own));
-        if through <= from {
-            return Ok(());
-        }
-        said.lent = through;
-        // A store that goes on where we left off has what we lent to it.
-        let present = self.core.parent_stamp().filter(|_| self.uplink.is_resumed());
-        if self.core.state.totals().lent == 0 {
-            return Ok(());
-        }
-        let (start, _) = origin_range(table::LENT, own, from + 1);
-        let (end, _) = origin_range(table::LENT, own, through + 1);
-        self.contents.tell_lent_in(&mut self.core, start, &end, present)
-    }
-
     /// [`crate::Input::MakeRoom`]: the cache has no room but for contents that the home does not have.
     pub(crate) fn handle_make_room(&mut self) -> Result<(), StorageError> {
         if self.core.config.role != Role::Client || self.core.state.totals().lent == 0 {
@@ -186,6 +131,66 @@ impl<S: MetaStore> Replica<S> {
 }
 
 impl Contents {
+    /// What nobody has on record is here, and was ours: it is given again.
+    pub(crate) fn lend_again<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        uplink: &Uplink,
+        version: RecordId,
+        file: FileId,
+        content: Content,
+    ) -> Result<(), StorageError> {
+        self.take_vanished(core, version)?;
+        self.forget_stable_alone(&version);
+        core.state.delete_row(record_key(LOST, version));
+        if version.origin() == core.config.origin && version.sequence() <= core.state.marks(version.origin())?.stable {
+            // A mark of before says that it need not be kept, and the next may repeat it.
+            self.keep_sought(HeldVersion { version, file, content: content.clone() });
+        }
+        if Self::lent(core, version)?.is_none() {
+            core.state.stage_totals().lent += 1;
+            core.state.stage_totals().lent_bytes += size_of(&content);
+        }
+        let lent = Lent { file, content: content.clone(), to: None };
+        core.state.put_row(record_key(table::LENT, version), pack(&lent));
+        self.note_row(table::LENT, version);
+        Self::offer_lent(core, uplink, LentVersion { held: HeldVersion { version, file, content }, to: None });
+        Ok(())
+    }
+
+    /// Tells the parent of one that is lent. Another parent by now may not have heard of the record; when it has, this is told with the
+    /// rest (`tell_lent`).
+    pub(crate) fn offer_lent<S: MetaStore>(core: &mut Core<S>, uplink: &Uplink, lent: LentVersion) {
+        let version = lent.held.version;
+        if version.origin() != core.config.origin || version.sequence() <= uplink.parent_has(version.origin()) {
+            core.tell_parent(Up::Lent { versions: vec![lent] });
+        }
+    }
+
+    /// Tells a parent what we lent to others and could give it: of those of our records that it has.
+    pub(crate) fn tell_lent<S: MetaStore>(&mut self, core: &mut Core<S>, uplink: &Uplink) -> Result<(), StorageError> {
+        if core.config.role == Role::Client {
+            self.tell_former(core)?;
+        }
+        let own = core.config.origin;
+        let Some(said) = self.said.as_mut().filter(|_| core.config.role == Role::Client) else {
+            return Ok(());
+        };
+        let (from, through) = (said.lent, uplink.applied_of(own));
+        if through <= from {
+            return Ok(());
+        }
+        said.lent = through;
+        // A store that goes on where we left off has what we lent to it.
+        let present = core.parent_stamp().filter(|_| uplink.is_resumed());
+        if core.state.totals().lent == 0 {
+            return Ok(());
+        }
+        let (start, _) = origin_range(table::LENT, own, from + 1);
+        let (end, _) = origin_range(table::LENT, own, through + 1);
+        self.tell_lent_in(core, start, &end, present)
+    }
+
     /// Tells of the rows of a range, but for what is lent to this very parent and nobody looked for.
     fn tell_lent_in<S: MetaStore>(
         &mut self,
@@ -555,24 +560,26 @@ impl Contents {
 }
 
 /// The parent's half.
-impl<S: MetaStore> Replica<S> {
+impl Contents {
     /// A child says that it, or somebody below it, could give contents that another server has.
-    pub(crate) fn handle_lent(
+    pub(crate) fn handle_lent<S: MetaStore>(
         &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
         peer: PeerId,
         child: OriginId,
         versions: Vec<LentVersion>,
     ) -> Result<(), StepError> {
-        let is_station = self.children.is_station(child);
+        let is_station = children.is_station(child);
         if !is_station {
-            Contents::check_lent(&mut self.core, peer, child, &versions)?;
+            Self::check_lent(core, peer, child, &versions)?;
         }
         for lent in versions {
             let origin = lent.held.version.origin();
-            if is_station && Children::origin_image(&mut self.core, origin)?.is_some() {
-                self.children.add_subject(&mut self.core, child, origin);
+            if is_station && Children::origin_image(core, origin)?.is_some() {
+                children.add_subject(core, child, origin);
             }
-            self.contents.note_spare(&mut self.core, &mut self.children, child, lent)?;
+            self.note_spare(core, children, child, lent)?;
         }
         Ok(())
     }

@@ -288,90 +288,6 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
-    /// What is lost of the file that shows this version, if anything is, as far as this replica was told.
-    ///
-    /// # Errors
-    /// [`StorageError`] if it cannot be read.
-    pub fn lost_of(&self, file: FileId, version: RecordId) -> Result<Option<LostContent>, StorageError> {
-        let key = Key::Conflict(version);
-        if let Some(Image::Conflict(report)) = self.core.state.image(&key)?
-            && report.is_loss()
-        {
-            let path = self.path_of(file)?;
-            let shows_older = !report.is_bare_loss();
-            let (lost, since) = (report.record, report.time);
-            return Ok(Some(LostContent { version: lost, file, path, report: Some(version), since, shows_older }));
-        }
-        if self.core.config.role != Role::Client {
-            return Ok(None);
-        }
-        let Some(bytes) = self.core.state.store().get(&record_key(VANISHED, version))? else { return Ok(None) };
-        let path = self.path_of(file)?;
-        let since = unpack::<Vanished>(&bytes)?.at;
-        Ok(Some(LostContent { version, file, path, report: None, since, shows_older: false }))
-    }
-
-    /// Versions whose bytes nobody has, at most so many of each sort: those that the home has not decided upon first.
-    ///
-    /// # Errors
-    /// [`StorageError`] if they cannot be read.
-    pub fn lost_contents(&self, limit: usize) -> Result<Vec<LostContent>, StorageError> {
-        let mut lost = Vec::new();
-        if self.core.config.role == Role::Client {
-            for (key, value) in self.core.state.store().scan(&[VANISHED], &[VANISHED + 1], limit)? {
-                let (version, Vanished { file, at, .. }) = (parse_record_key(&key)?, unpack(&value)?);
-                let path = self.path_of(file)?;
-                lost.push(LostContent { version, file, path, report: None, since: at, shows_older: false });
-            }
-        }
-        let (from, until) = kind_range(table::VIEW, KeyKind::Conflict);
-        self.core.state.each(&from, &until, |key, value| {
-            if let (Key::Conflict(id), Image::Conflict(report)) = (parse_image_key(key)?, unpack_view(value)?.image)
-                && report.is_loss()
-                && lost.len() < limit
-            {
-                lost.push(LostContent {
-                    version: report.record,
-                    file: report.file,
-                    path: self.path_of(report.file)?,
-                    report: Some(id),
-                    since: report.time,
-                    shows_older: !report.is_bare_loss(),
-                });
-            }
-            Ok(())
-        })?;
-        Ok(lost)
-    }
-
-    /// Contents that nobody who is there has, and machines that may have them: what waits until they come.
-    ///
-    /// # Errors
-    /// [`StorageError`] if they cannot be read.
-    pub fn contents_away(&self, limit: usize) -> Result<Vec<GivenUp>, StorageError> {
-        let mut away = Vec::new();
-        self.core.state.each(&[table::MISSING], &[table::MISSING + 1], |key, value| {
-            let (version, missing): (_, Missing) = (parse_record_key(key)?, unpack(value)?);
-            let mut all: Vec<OriginId> = missing.everybody().chain([version.origin()]).collect();
-            all.sort_unstable();
-            all.dedup();
-            if away.len() < limit && all.iter().all(|origin| self.children.peer_of(*origin).is_none()) {
-                let (has_older, instead) = Contents::shown_instead(&self.core, version)?;
-                away.push(GivenUp {
-                    version,
-                    file: missing.file,
-                    path: self.path_of(missing.file)?,
-                    content: missing.content,
-                    waits_for: all,
-                    has_older,
-                    instead,
-                });
-            }
-            Ok(())
-        })?;
-        Ok(away)
-    }
-
     /// Somebody who runs the volume gives up what waits for machines that are away. `versions`: only these, for which
     /// everybody who is there was asked in vain, and for what would be shown instead ([`GivenUp::instead`]). Answers what is declared lost by it, at most 65,536 versions.
     ///
@@ -388,7 +304,7 @@ impl<S: MetaStore> Replica<S> {
         }
         self.core.now = self.core.now.max(now);
         self.core.wall = wall;
-        let mut given_up = self.contents_away(LOST_MAX)?;
+        let mut given_up = Contents::contents_away(&self.core, &self.children, LOST_MAX)?;
         given_up.retain(|away| versions.contains(&away.version));
         for away in &given_up {
             if let Err(error) = self.declare_lost(away.version) {
@@ -402,6 +318,89 @@ impl<S: MetaStore> Replica<S> {
 }
 
 impl Contents {
+    /// What is lost of the file that shows this version, if anything is, as far as this replica was told.
+    pub(crate) fn lost_of<S: MetaStore>(
+        core: &Core<S>,
+        file: FileId,
+        version: RecordId,
+    ) -> Result<Option<LostContent>, StorageError> {
+        let key = Key::Conflict(version);
+        if let Some(Image::Conflict(report)) = core.state.image(&key)?
+            && report.is_loss()
+        {
+            let path = core.state.path_of(file)?;
+            let shows_older = !report.is_bare_loss();
+            let (lost, since) = (report.record, report.time);
+            return Ok(Some(LostContent { version: lost, file, path, report: Some(version), since, shows_older }));
+        }
+        if core.config.role != Role::Client {
+            return Ok(None);
+        }
+        let Some(bytes) = core.state.store().get(&record_key(VANISHED, version))? else { return Ok(None) };
+        let path = core.state.path_of(file)?;
+        let since = unpack::<Vanished>(&bytes)?.at;
+        Ok(Some(LostContent { version, file, path, report: None, since, shows_older: false }))
+    }
+
+    /// Versions whose bytes nobody has, at most so many of each sort: those that the home has not decided upon first.
+    pub(crate) fn lost_contents<S: MetaStore>(core: &Core<S>, limit: usize) -> Result<Vec<LostContent>, StorageError> {
+        let mut lost = Vec::new();
+        if core.config.role == Role::Client {
+            for (key, value) in core.state.store().scan(&[VANISHED], &[VANISHED + 1], limit)? {
+                let (version, Vanished { file, at, .. }) = (parse_record_key(&key)?, unpack(&value)?);
+                let path = core.state.path_of(file)?;
+                lost.push(LostContent { version, file, path, report: None, since: at, shows_older: false });
+            }
+        }
+        let (from, until) = kind_range(table::VIEW, KeyKind::Conflict);
+        core.state.each(&from, &until, |key, value| {
+            if let (Key::Conflict(id), Image::Conflict(report)) = (parse_image_key(key)?, unpack_view(value)?.image)
+                && report.is_loss()
+                && lost.len() < limit
+            {
+                lost.push(LostContent {
+                    version: report.record,
+                    file: report.file,
+                    path: core.state.path_of(report.file)?,
+                    report: Some(id),
+                    since: report.time,
+                    shows_older: !report.is_bare_loss(),
+                });
+            }
+            Ok(())
+        })?;
+        Ok(lost)
+    }
+
+    /// Contents that nobody who is there has, and machines that may have them: what waits until they come.
+    pub(crate) fn contents_away<S: MetaStore>(
+        core: &Core<S>,
+        children: &Children,
+        limit: usize,
+    ) -> Result<Vec<GivenUp>, StorageError> {
+        let mut away = Vec::new();
+        core.state.each(&[table::MISSING], &[table::MISSING + 1], |key, value| {
+            let (version, missing): (_, Missing) = (parse_record_key(key)?, unpack(value)?);
+            let mut all: Vec<OriginId> = missing.everybody().chain([version.origin()]).collect();
+            all.sort_unstable();
+            all.dedup();
+            if away.len() < limit && all.iter().all(|origin| children.peer_of(*origin).is_none()) {
+                let (has_older, instead) = Self::shown_instead(core, version)?;
+                away.push(GivenUp {
+                    version,
+                    file: missing.file,
+                    path: core.state.path_of(missing.file)?,
+                    content: missing.content,
+                    waits_for: all,
+                    has_older,
+                    instead,
+                });
+            }
+            Ok(())
+        })?;
+        Ok(away)
+    }
+
     /// While a session of a machine is open, what it says under another of its numbers of contents that it wrote under this one is not its
     /// writer's word (`note_gone`): two copies may run. When the session has ended the other is asked again.
     pub(crate) fn ask_under_other_numbers<S: MetaStore>(

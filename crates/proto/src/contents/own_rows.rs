@@ -9,19 +9,11 @@ use crate::contents::Contents;
 use crate::contents::lent::Lent;
 use crate::replica::{Core, Replica};
 use crate::state::tables::{origin_range, parse_record_key, record_key, table};
+use crate::upstream::Uplink;
 use wayfs_types::{Fact, Facts, MetaStore, RecordId, StorageError};
 use wayfs_wire::{HeldVersion, LentVersion};
 
 impl<S: MetaStore> Replica<S> {
-    /// The mark of whoever looked for it may be past it by now: it was found meanwhile. So its word is asked for.
-    fn offer_sought(&mut self, version: RecordId) -> Result<(), StorageError> {
-        if let Some(Lent { file, content, to }) = Contents::lent(&mut self.core, version)? {
-            let held = HeldVersion { version, file, content };
-            self.offer_lent(LentVersion { held, to: to.map(|stamp| stamp.origin) });
-        }
-        Ok(())
-    }
-
     /// The parent has contents of ours on its disk that we kept behind the mark, since they were looked for: they are safe, and not
     /// at the home yet. What nobody looks for the mark itself tells.
     pub(crate) fn lend_what_was_sought(&mut self, record: RecordId) -> Result<(), StorageError> {
@@ -33,13 +25,22 @@ impl<S: MetaStore> Replica<S> {
             let to = self.core.parent_stamp();
             self.contents.lend(&mut self.core, record, to)?;
             self.requests.note_levels_moved();
-            self.offer_sought(record)?;
+            Contents::offer_sought(&mut self.core, &self.uplink, record)?;
         }
         Ok(())
     }
 }
 
 impl Contents {
+    /// The mark of whoever looked for it may be past it by now: it was found meanwhile. So its word is asked for.
+    fn offer_sought<S: MetaStore>(core: &mut Core<S>, uplink: &Uplink, version: RecordId) -> Result<(), StorageError> {
+        if let Some(Lent { file, content, to }) = Self::lent(core, version)? {
+            let held = HeldVersion { version, file, content };
+            Self::offer_lent(core, uplink, LentVersion { held, to: to.map(|stamp| stamp.origin) });
+        }
+        Ok(())
+    }
+
     /// How far a mark of our own counts: no further than to the first contents of which a row in one of these tables says otherwise.
     pub(crate) fn up_to_rows<S: MetaStore>(&self, core: &Core<S>, of: &[u8], through: u64) -> u64 {
         of.iter().fold(through, |through, of| match self.first_own_row(core, *of, through) {

@@ -23,68 +23,76 @@ impl<S: MetaStore> Replica<S> {
             self.lend_what_was_sought(*version)?;
         }
         let is_former = |version: &RecordId| version.origin() != self.core.config.origin;
-        if versions.iter().any(is_former) { self.ask_about_former() } else { Ok(()) }
-    }
-
-    /// Pushes what is to be pushed, and tells the parent what we have.
-    pub(crate) fn pump_contents(&mut self) -> Result<(), StorageError> {
-        // A home that was put back has forgotten records whose contents go by another name when its state was taken over.
-        if !self.core.state.rescues() {
-            self.contents.tell_haves(&mut self.core);
-            self.contents.tell_spares(&mut self.core)?;
+        if versions.iter().any(is_former) {
+            self.contents.ask_about_former(&mut self.core, &mut self.uplink)
+        } else {
+            Ok(())
         }
-        let due = match self.core.config.role {
+    }
+}
+
+impl Contents {
+    /// Pushes what is to be pushed, and tells the parent what we have.
+    pub(crate) fn pump_contents<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+    ) -> Result<(), StorageError> {
+        // A home that was put back has forgotten records whose contents go by another name when its state was taken over.
+        if !core.state.rescues() {
+            self.tell_haves(core);
+            self.tell_spares(core)?;
+        }
+        let due = match core.config.role {
             Role::Home => return Ok(()),
-            Role::Station => self.contents.due_of_wanted(&mut self.core, &mut self.children)?,
+            Role::Station => self.due_of_wanted(core, children)?,
             Role::Client => {
-                let mut due = self.owed_due()?;
-                due.extend(self.contents.lent_due(&mut self.core)?);
-                let room = self.core.config.pushes_max.saturating_sub(self.contents.pushing.len() + due.len());
-                due.extend(self.contents.former_due(&mut self.core, room)?);
+                let mut due = self.owed_due(core)?;
+                due.extend(self.lent_due(core)?);
+                let room = core.config.pushes_max.saturating_sub(self.pushing.len() + due.len());
+                due.extend(self.former_due(core, room)?);
                 due
             }
         };
         for (version, owed) in due {
-            self.contents.pushing.insert(version);
-            self.core.outputs.push_back(Output::Push { file: owed.file, version, content: owed.content });
+            self.pushing.insert(version);
+            core.outputs.push_back(Output::Push { file: owed.file, version, content: owed.content });
         }
         Ok(())
     }
 
-    pub(crate) fn owed_due(&mut self) -> Result<Vec<(RecordId, Owed)>, StorageError> {
-        let durable = self.own_durable();
-        let room = self.core.config.pushes_max.saturating_sub(self.contents.pushing.len());
-        if room == 0 || self.contents.push_cursor >= durable || self.core.state.totals().owed == 0 {
+    pub(crate) fn owed_due<S: MetaStore>(&mut self, core: &mut Core<S>) -> Result<Vec<(RecordId, Owed)>, StorageError> {
+        let durable = core.state.own_durable();
+        let room = core.config.pushes_max.saturating_sub(self.pushing.len());
+        if room == 0 || self.push_cursor >= durable || core.state.totals().owed == 0 {
             return Ok(Vec::new());
         }
-        let origin = self.core.config.origin;
+        let origin = core.config.origin;
         let (until, _) = origin_range(table::OWED, origin, durable + 1);
         let mut due = Vec::new();
         while due.len() < room {
-            let (from, _) = origin_range(table::OWED, origin, self.contents.push_cursor + 1);
-            let rows = self.core.state.tx().scan_raw(&from, &until, room)?;
+            let (from, _) = origin_range(table::OWED, origin, self.push_cursor + 1);
+            let rows = core.state.tx().scan_raw(&from, &until, room)?;
             let is_end = rows.len() < room;
             for (key, value) in rows {
                 let version = parse_record_key(&key)?;
                 if due.len() == room {
                     break;
                 }
-                self.contents.push_cursor = version.sequence();
-                if !self.contents.pushing.contains(&version) && !self.contents.pushed.contains(&version) {
+                self.push_cursor = version.sequence();
+                if !self.pushing.contains(&version) && !self.pushed.contains(&version) {
                     due.push((version, unpack(&value)?));
                 }
             }
             // What did not fit is looked for again from the last that did.
             if is_end && due.len() < room {
-                self.contents.push_cursor = durable;
+                self.push_cursor = durable;
                 break;
             }
         }
         Ok(due)
     }
-}
 
-impl Contents {
     /// [`crate::Input::Propagate`]: a policy, or someone who waits, wants a version at our parent.
     pub(crate) fn handle_propagate<S: MetaStore>(
         &mut self,

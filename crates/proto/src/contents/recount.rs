@@ -16,7 +16,7 @@ use crate::contents::Contents;
 use crate::histories::Histories;
 use crate::replica::{Core, PAGE, Replica};
 use crate::state::tables::{KeyKind, kind_range, parse_image_key, table, unpack_view};
-use crate::upstream::UplinkState;
+use crate::upstream::{Uplink, UplinkState};
 use std::collections::BTreeSet;
 use wayfs_types::{FileId, Image, Inode, Key, MetaStore, OriginId, StorageError, Time};
 
@@ -26,11 +26,6 @@ const RECOUNT: &[u8] = &[table::META, b's'];
 const FORMER_MAX: usize = 64;
 
 impl<S: MetaStore> Replica<S> {
-    /// When to go on looking.
-    pub(crate) fn recount_timeout(&self) -> Option<Time> {
-        (self.contents.recount.is_some() && self.may_recount()).then_some(self.core.now)
-    }
-
     /// Whether it is yet to be seen what the home lacks of what this machine wrote under origins that it had before: of these no
     /// mark tells. What the driver has looked for in vain its home is told.
     pub(crate) fn is_recounting(&self) -> bool {
@@ -38,15 +33,9 @@ impl<S: MetaStore> Replica<S> {
         self.core.config.role == Role::Client && self.histories.has_former() && is_looking
     }
 
-    /// Whether what the parent calls stable is the word of the home of today, and whose our records are is settled.
-    fn may_recount(&self) -> bool {
-        let is_forked = self.core.standing().is_none_or(|state| state == UplinkState::Forked);
-        self.core.is_trusted() && !is_forked && self.uplink.is_home_reachable(&self.core, self.core.now) == Some(true)
-    }
-
     /// Goes on looking: one page of the view.
     pub(crate) fn recount_own(&mut self) -> Result<(), StorageError> {
-        if !self.may_recount() {
+        if !Contents::may_recount(&self.core, &self.uplink) {
             return Ok(());
         }
         let Some(from) = self.contents.recount.take() else { return Ok(()) };
@@ -55,7 +44,7 @@ impl<S: MetaStore> Replica<S> {
         let next = rows.last().filter(|_| rows.len() == PAGE).map(|(last, _)| [last.as_slice(), &[0]].concat());
         for (key, value) in rows {
             if let (Key::Inode(file), Image::Inode(inode)) = (parse_image_key(&key)?, unpack_view(&value)?.image) {
-                self.seek_own(file, &inode, &former)?;
+                self.contents.seek_own(&mut self.core, &self.uplink, file, &inode, &former)?;
             }
         }
         if next.is_none() {
@@ -65,29 +54,47 @@ impl<S: MetaStore> Replica<S> {
         self.contents.recount = next;
         Ok(())
     }
-
-    /// Looks for contents that we wrote, that are not called stable, and for which nothing says that we answer.
-    fn seek_own(&mut self, file: FileId, inode: &Inode, former: &BTreeSet<OriginId>) -> Result<(), StorageError> {
-        let (version, content) = (inode.version, &inode.content);
-        let is_own = version.origin() == self.core.config.origin;
-        let is_ours = is_own || former.contains(&version.origin()) && !self.uplink.was_written_again(version);
-        if content.root().is_none() || inode.is_removed() || !is_ours {
-            return Ok(());
-        }
-        let is_stable = is_own && version.sequence() <= self.core.state.marks(version.origin())?.stable;
-        if is_stable
-            || Contents::owed(&mut self.core, version)?.is_some()
-            || Contents::lent(&mut self.core, version)?.is_some()
-            || Contents::is_vanished(&mut self.core, version)?
-        {
-            return Ok(());
-        }
-        self.contents.look(&mut self.core, file, version, content.clone());
-        Ok(())
-    }
 }
 
 impl Contents {
+    /// When to go on looking.
+    pub(crate) fn recount_timeout<S: MetaStore>(&self, core: &Core<S>, uplink: &Uplink) -> Option<Time> {
+        (self.recount.is_some() && Self::may_recount(core, uplink)).then_some(core.now)
+    }
+
+    /// Whether what the parent calls stable is the word of the home of today, and whose our records are is settled.
+    fn may_recount<S: MetaStore>(core: &Core<S>, uplink: &Uplink) -> bool {
+        let is_forked = core.standing().is_none_or(|state| state == UplinkState::Forked);
+        core.is_trusted() && !is_forked && uplink.is_home_reachable(core, core.now) == Some(true)
+    }
+
+    /// Looks for contents that we wrote, that are not called stable, and for which nothing says that we answer.
+    fn seek_own<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        uplink: &Uplink,
+        file: FileId,
+        inode: &Inode,
+        former: &BTreeSet<OriginId>,
+    ) -> Result<(), StorageError> {
+        let (version, content) = (inode.version, &inode.content);
+        let is_own = version.origin() == core.config.origin;
+        let is_ours = is_own || former.contains(&version.origin()) && !uplink.was_written_again(version);
+        if content.root().is_none() || inode.is_removed() || !is_ours {
+            return Ok(());
+        }
+        let is_stable = is_own && version.sequence() <= core.state.marks(version.origin())?.stable;
+        if is_stable
+            || Self::owed(core, version)?.is_some()
+            || Self::lent(core, version)?.is_some()
+            || Self::is_vanished(core, version)?
+        {
+            return Ok(());
+        }
+        self.look(core, file, version, content.clone());
+        Ok(())
+    }
+
     pub(crate) fn read_recount<S: MetaStore>(&mut self, core: &Core<S>) -> Result<(), StorageError> {
         self.recount = core.state.store().get(RECOUNT)?.map(|_| kind_range(table::VIEW, KeyKind::Inode).0);
         Ok(())

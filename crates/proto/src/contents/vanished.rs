@@ -19,6 +19,7 @@ use crate::contents::{AWAITED, Contents, Missing, Owed, size_of};
 use crate::histories::Histories;
 use crate::replica::{Core, Replica, StepError};
 use crate::state::tables::{pack, parse_record_key, record_key, root_key, table, unpack};
+use crate::upstream::Uplink;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use wayfs_types::{Content, FileId, MetaStore, OriginId, RecordId, StorageError, WallTime};
@@ -45,142 +46,6 @@ pub(crate) struct Vanished {
 
 /// The half of whoever had them.
 impl<S: MetaStore> Replica<S> {
-    /// Tells the parent of what is gone, as far as it has the records.
-    pub(crate) fn tell_gone(&mut self) -> Result<(), StorageError> {
-        if self.core.config.role == Role::Home || self.contents.gone.is_empty() || !self.core.has_parent() {
-            return Ok(());
-        }
-        let (mut by_writer, mut others) = (Vec::new(), Vec::new());
-        for (version, writer) in self.contents.gone.clone() {
-            if !self.is_known_above(version) {
-                continue;
-            }
-            self.contents.gone.remove(&version);
-            if self.core.config.role == Role::Station
-                && Contents::is_held_below(&mut self.core, &self.children, version)?
-            {
-                continue;
-            }
-            if writer { by_writer.push(version) } else { others.push(version) }
-        }
-        for (versions, writer) in [(by_writer, true), (others, false)] {
-            for part in versions.chunks(GONE_PER_MESSAGE) {
-                self.core.tell_parent(Up::Gone { versions: part.to_vec(), writer });
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether the parent has the record of a version of our log, so that a word about its contents says something to it.
-    fn is_known_above(&self, version: RecordId) -> bool {
-        let applied = self.uplink.applied_of(version.origin());
-        let is_ours = match self.core.config.role {
-            Role::Client => version.origin() == self.core.config.origin,
-            Role::Station | Role::Home => {
-                let item = self
-                    .core
-                    .state
-                    .log()
-                    .position_of(version)
-                    .and_then(|position| self.core.state.log().item(position));
-                item.is_some_and(|item| item.tentative)
-            }
-        };
-        !is_ours || version.sequence() <= applied
-    }
-
-    /// Tells the home, when it is time, which contents nobody below us has who is there. What we wrote again, and a client who is there
-    /// may have by another name, is looked for first.
-    pub(crate) fn look_for_gone(&mut self) -> Result<(), StorageError> {
-        if self.contents.gone_at.is_none_or(|at| self.core.now < at) {
-            return Ok(());
-        }
-        self.contents.gone_at = None;
-        let (mut gone, mut doubtful) = (Vec::new(), Vec::new());
-        self.core.state.each(&[table::MISSING], &[table::MISSING + 1], |key, value| {
-            let (version, missing) = (parse_record_key(key)?, unpack::<Missing>(value)?);
-            if missing.everybody().all(|child| self.children.peer_of(child).is_none()) {
-                gone.push((version, missing));
-            } else if !missing.everybody().any(|child| Contents::will_bring(&self.core, &self.children, child, version))
-            {
-                doubtful.push((version, missing));
-            }
-            Ok(())
-        })?;
-        for (version, missing) in gone {
-            let writer = Contents::is_vanished(&mut self.core, version)?;
-            if !writer && !Contents::writers_below(&mut self.core, &self.children, version.origin())?.is_empty() {
-                // It is there by another number, and the only one who can say that it has nothing.
-                let held = HeldVersion { version, file: missing.file, content: missing.content };
-                self.handle_sought(vec![held])?;
-            } else {
-                self.contents.gone.insert(version, writer);
-            }
-        }
-        for (version, missing) in doubtful {
-            self.contents.look(&mut self.core, missing.file, version, missing.content);
-        }
-        Ok(())
-    }
-
-    /// The home looks for contents that nobody has on record.
-    pub(crate) fn handle_sought(&mut self, versions: Vec<HeldVersion>) -> Result<(), StorageError> {
-        let mut below = Vec::new();
-        for HeldVersion { version, file, content } in versions {
-            if Contents::owed(&mut self.core, version)?.is_some() {
-                match self.core.config.role {
-                    Role::Station => self.contents.have(version),
-                    // It is told and pushed like all that nobody has called safe, whatever is said of what came later.
-                    Role::Client | Role::Home => {
-                        self.contents.keep_sought(HeldVersion { version, file, content: content.clone() });
-                        Contents::offer_former(&mut self.core, version, file, content);
-                    }
-                }
-                continue;
-            }
-            if let Some(Lent { file, content, to }) = Contents::lent(&mut self.core, version)? {
-                let held = HeldVersion { version, file, content };
-                self.contents.keep_sought(held.clone());
-                let to = to.map(|stamp| stamp.origin);
-                self.offer_lent(LentVersion { held, to });
-                continue;
-            }
-            if content.root().is_none() {
-                self.contents.gone.insert(version, true);
-                continue;
-            }
-            if Contents::is_held_below(&mut self.core, &self.children, version)? {
-                self.contents.spares.insert(version);
-                continue;
-            }
-            let held = HeldVersion { version, file, content: content.clone() };
-            if self.core.config.role == Role::Station {
-                self.contents.keep_sought(held.clone());
-            }
-            below.push(held);
-            self.contents.look(&mut self.core, file, version, content);
-        }
-        if self.core.config.role == Role::Station && !below.is_empty() {
-            let mut by_child: BTreeMap<OriginId, Vec<HeldVersion>> = BTreeMap::new();
-            for held in below {
-                for child in Contents::writers_below(&mut self.core, &self.children, held.version.origin())? {
-                    by_child.entry(child).or_default().push(held.clone());
-                }
-            }
-            for (child, versions) in by_child {
-                self.children.tell(child, Down::Seek { versions });
-            }
-        }
-        Ok(())
-    }
-
-    /// Records of ours are written again by other names: what the driver looks for by these is nobody's business any more.
-    pub(crate) fn call_looks_off(&mut self) {
-        let looks = self.contents.looks.iter().map(|(version, count)| (*version, *count));
-        let stale: Vec<_> = looks.filter(|(version, _)| self.uplink.was_written_again(*version)).collect();
-        self.contents.stale_looks.extend(stale);
-    }
-
     /// [`crate::Input::Sought`]: what the driver found of what was looked for.
     pub(crate) fn handle_found(
         &mut self,
@@ -214,7 +79,7 @@ impl<S: MetaStore> Replica<S> {
                 self.core.state.stage_own_marks();
             }
             // Only writers are asked.
-            (Role::Client, true) => self.lend_again(version, file, content)?,
+            (Role::Client, true) => self.contents.lend_again(&mut self.core, &self.uplink, version, file, content)?,
             (Role::Client, false) => {
                 self.contents.gone.insert(version, true);
             }
@@ -229,6 +94,150 @@ impl<S: MetaStore> Replica<S> {
 }
 
 impl Contents {
+    /// Tells the parent of what is gone, as far as it has the records.
+    pub(crate) fn tell_gone<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &Children,
+        uplink: &Uplink,
+    ) -> Result<(), StorageError> {
+        if core.config.role == Role::Home || self.gone.is_empty() || !core.has_parent() {
+            return Ok(());
+        }
+        let (mut by_writer, mut others) = (Vec::new(), Vec::new());
+        for (version, writer) in self.gone.clone() {
+            if !Self::is_known_above(core, uplink, version) {
+                continue;
+            }
+            self.gone.remove(&version);
+            if core.config.role == Role::Station && Self::is_held_below(core, children, version)? {
+                continue;
+            }
+            if writer { by_writer.push(version) } else { others.push(version) }
+        }
+        for (versions, writer) in [(by_writer, true), (others, false)] {
+            for part in versions.chunks(GONE_PER_MESSAGE) {
+                core.tell_parent(Up::Gone { versions: part.to_vec(), writer });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the parent has the record of a version of our log, so that a word about its contents says something to it.
+    fn is_known_above<S: MetaStore>(core: &Core<S>, uplink: &Uplink, version: RecordId) -> bool {
+        let applied = uplink.applied_of(version.origin());
+        let is_ours = match core.config.role {
+            Role::Client => version.origin() == core.config.origin,
+            Role::Station | Role::Home => {
+                let item = core.state.log().position_of(version).and_then(|position| core.state.log().item(position));
+                item.is_some_and(|item| item.tentative)
+            }
+        };
+        !is_ours || version.sequence() <= applied
+    }
+
+    /// Tells the home, when it is time, which contents nobody below us has who is there. What we wrote again, and a client who is there
+    /// may have by another name, is looked for first.
+    pub(crate) fn look_for_gone<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        uplink: &Uplink,
+    ) -> Result<(), StorageError> {
+        if self.gone_at.is_none_or(|at| core.now < at) {
+            return Ok(());
+        }
+        self.gone_at = None;
+        let (mut gone, mut doubtful) = (Vec::new(), Vec::new());
+        core.state.each(&[table::MISSING], &[table::MISSING + 1], |key, value| {
+            let (version, missing) = (parse_record_key(key)?, unpack::<Missing>(value)?);
+            if missing.everybody().all(|child| children.peer_of(child).is_none()) {
+                gone.push((version, missing));
+            } else if !missing.everybody().any(|child| Self::will_bring(core, children, child, version)) {
+                doubtful.push((version, missing));
+            }
+            Ok(())
+        })?;
+        for (version, missing) in gone {
+            let writer = Self::is_vanished(core, version)?;
+            if !writer && !Self::writers_below(core, children, version.origin())?.is_empty() {
+                // It is there by another number, and the only one who can say that it has nothing.
+                let held = HeldVersion { version, file: missing.file, content: missing.content };
+                self.handle_sought(core, children, uplink, vec![held])?;
+            } else {
+                self.gone.insert(version, writer);
+            }
+        }
+        for (version, missing) in doubtful {
+            self.look(core, missing.file, version, missing.content);
+        }
+        Ok(())
+    }
+
+    /// The home looks for contents that nobody has on record.
+    pub(crate) fn handle_sought<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        uplink: &Uplink,
+        versions: Vec<HeldVersion>,
+    ) -> Result<(), StorageError> {
+        let mut below = Vec::new();
+        for HeldVersion { version, file, content } in versions {
+            if Self::owed(core, version)?.is_some() {
+                match core.config.role {
+                    Role::Station => self.have(version),
+                    // It is told and pushed like all that nobody has called safe, whatever is said of what came later.
+                    Role::Client | Role::Home => {
+                        self.keep_sought(HeldVersion { version, file, content: content.clone() });
+                        Self::offer_former(core, version, file, content);
+                    }
+                }
+                continue;
+            }
+            if let Some(Lent { file, content, to }) = Self::lent(core, version)? {
+                let held = HeldVersion { version, file, content };
+                self.keep_sought(held.clone());
+                let to = to.map(|stamp| stamp.origin);
+                Self::offer_lent(core, uplink, LentVersion { held, to });
+                continue;
+            }
+            if content.root().is_none() {
+                self.gone.insert(version, true);
+                continue;
+            }
+            if Self::is_held_below(core, children, version)? {
+                self.spares.insert(version);
+                continue;
+            }
+            let held = HeldVersion { version, file, content: content.clone() };
+            if core.config.role == Role::Station {
+                self.keep_sought(held.clone());
+            }
+            below.push(held);
+            self.look(core, file, version, content);
+        }
+        if core.config.role == Role::Station && !below.is_empty() {
+            let mut by_child: BTreeMap<OriginId, Vec<HeldVersion>> = BTreeMap::new();
+            for held in below {
+                for child in Self::writers_below(core, children, held.version.origin())? {
+                    by_child.entry(child).or_default().push(held.clone());
+                }
+            }
+            for (child, versions) in by_child {
+                children.tell(child, Down::Seek { versions });
+            }
+        }
+        Ok(())
+    }
+
+    /// Records of ours are written again by other names: what the driver looks for by these is nobody's business any more.
+    pub(crate) fn call_looks_off(&mut self, uplink: &Uplink) {
+        let looks = self.looks.iter().map(|(version, count)| (*version, *count));
+        let stale: Vec<_> = looks.filter(|(version, _)| uplink.was_written_again(*version)).collect();
+        self.stale_looks.extend(stale);
+    }
+
     /// [`crate::Input::ContentGone`]: the contents of a version are not in the chunk store, and whoever could be asked has
     /// them not.
     pub(crate) fn handle_content_gone<S: MetaStore>(

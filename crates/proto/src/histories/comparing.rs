@@ -21,6 +21,7 @@ use crate::members::Members;
 use crate::members::seals::Written;
 use crate::replica::{Core, Replica, StepError};
 use crate::state::log::LogItem;
+use crate::upstream::Uplink;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use wayfs_tree::{applied_chain, chained};
@@ -55,24 +56,6 @@ impl Told {
 
 /// The child's half.
 impl<S: MetaStore> Replica<S> {
-    /// Says upon what records were written whose predecessor was not sent in this session.
-    pub(crate) fn state_histories(&mut self, records: &[(Chain, &Record)]) {
-        if !self.core.has_parent() {
-            return;
-        }
-        let mut chains = Vec::new();
-        for (before, record) in records {
-            let (origin, follows) = (record.id.origin(), record.follows());
-            let is_new_life = matches!(record.op, Op::Skip { .. });
-            if self.uplink.note_told(record.id) != Some(follows) && follows > 0 && !is_new_life {
-                chains.push(Applied { origin, through: follows, chain: *before });
-            }
-        }
-        if !chains.is_empty() {
-            self.core.tell_parent(Up::Chains { chains });
-        }
-    }
-
     /// Whether the parent's word of our own records is about other ones than ours, and how that shows.
     fn own_fork(&mut self, through: u64, chain: Chain) -> Result<Option<String>, StorageError> {
         let origin = self.core.config.origin;
@@ -129,7 +112,7 @@ impl<S: MetaStore> Replica<S> {
         let has = ours.max().unwrap_or(0);
         if self.core.config.role == Role::Client && has < self.core.state.confirmed_applied(own)? {
             self.histories.fork.lost_after = Some(has);
-            self.histories.fork.lost_before = self.lost_of_former()?;
+            self.histories.fork.lost_before = Histories::lost_of_former(&mut self.core, &self.uplink)?;
         }
         Ok(())
     }
@@ -167,6 +150,24 @@ impl<S: MetaStore> Replica<S> {
 }
 
 impl Histories {
+    /// Says upon what records were written whose predecessor was not sent in this session.
+    pub(crate) fn state_histories<S: MetaStore>(core: &mut Core<S>, uplink: &mut Uplink, records: &[(Chain, &Record)]) {
+        if !core.has_parent() {
+            return;
+        }
+        let mut chains = Vec::new();
+        for (before, record) in records {
+            let (origin, follows) = (record.id.origin(), record.follows());
+            let is_new_life = matches!(record.op, Op::Skip { .. });
+            if uplink.note_told(record.id) != Some(follows) && follows > 0 && !is_new_life {
+                chains.push(Applied { origin, through: follows, chain: *before });
+            }
+        }
+        if !chains.is_empty() {
+            core.tell_parent(Up::Chains { chains });
+        }
+    }
+
     /// The running hash at a sequence of an origin, if we still have it.
     fn known_chain<S: MetaStore>(
         core: &mut Core<S>,
@@ -342,7 +343,7 @@ impl<S: MetaStore> Replica<S> {
         if let Up::Records { records } | Up::Cancelled { records, .. } = &up {
             let before = |sent: &SentRecord| written.get(&sent.record.id).map_or(Chain::START, |of| of.before);
             let upon: Vec<(Chain, &Record)> = records.iter().map(|sent| (before(sent), &sent.record)).collect();
-            self.state_histories(&upon);
+            Histories::state_histories(&mut self.core, &mut self.uplink, &upon);
             Members::send_seals(&mut self.core, &up, written);
             self.note_sent(records);
         }

@@ -170,10 +170,10 @@ impl<S: MetaStore> Replica<S> {
         self.core.state.tally_log_anew();
         self.histories.fork.lost_after = None;
         self.histories.fork.lost_before.clear();
-        self.requests.forget_own();
+        self.core.state.forget_own();
         self.lose_locks_of(former);
         if records > 0 {
-            self.requests.note_own(self.core.state.ticket(), 1);
+            self.core.state.note_own(1);
         }
         self.requests.note_levels_moved();
         self.core.state.want_sync();

@@ -22,7 +22,7 @@ use crate::histories::found_lost::Kind as Found;
 use crate::replica::{Core, Replica};
 use crate::state::log::LogEntry;
 use crate::state::tables::{KeyKind, kind_range, parse_image_key, table};
-use crate::upstream::FORMER_NAMED_MAX;
+use crate::upstream::{FORMER_NAMED_MAX, Uplink};
 use serde::{Deserialize, Serialize};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -153,24 +153,27 @@ impl<S: MetaStore> Replica<S> {
             self.disconnect(peer, crate::histories::lives::BEGIN_ANEW.to_owned());
         }
     }
+}
 
+impl Histories {
     /// What the parent, which was put back, lacks of what it had confirmed under the origins that this client had before: the last
     /// record of each that it has. What was written again before is not among it.
-    pub(crate) fn lost_of_former(&mut self) -> Result<BTreeMap<OriginId, u64>, StorageError> {
+    pub(crate) fn lost_of_former<S: MetaStore>(
+        core: &mut Core<S>,
+        uplink: &Uplink,
+    ) -> Result<BTreeMap<OriginId, u64>, StorageError> {
         let mut lost = BTreeMap::new();
-        for origin in Histories::former_origins(&mut self.core, FORMER_NAMED_MAX)? {
-            let has = self.uplink.applied_of(origin);
-            let left = self.uplink.lost_after(origin);
-            let had = left.min(self.core.state.confirmed_applied(origin)?);
+        for origin in Self::former_origins(core, FORMER_NAMED_MAX)? {
+            let has = uplink.applied_of(origin);
+            let left = uplink.lost_after(origin);
+            let had = left.min(core.state.confirmed_applied(origin)?);
             if has < had {
                 lost.insert(origin, has);
             }
         }
         Ok(lost)
     }
-}
 
-impl Histories {
     /// What the parent, that was put back, shows otherwise than it had shown it.
     pub(crate) fn find_older<S: MetaStore>(
         &mut self,

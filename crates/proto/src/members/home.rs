@@ -108,7 +108,7 @@ impl<S: MetaStore> Replica<S> {
         if !self.is_admission(node, origin, admission.as_ref()) {
             return Ok(false);
         }
-        let known = self.admitted(node)?;
+        let known = self.core.state.admitted(node)?;
         let is_member =
             |image: &Origin| matches!(image.admitted, Admitted::Station | Admitted::Client | Admitted::Reader);
         if known.len() > AGAIN_MAX || !known.iter().all(|(_, image)| is_member(image)) {
@@ -135,7 +135,7 @@ impl<S: MetaStore> Replica<S> {
         self.core.now = self.core.now.max(now);
         self.core.wall = wall;
         let mut count = 0;
-        for (origin, image) in self.admitted(node)? {
+        for (origin, image) in self.core.state.admitted(node)? {
             if image.admitted == Admitted::Home {
                 continue;
             }

@@ -1,6 +1,7 @@
 //! What follows from an input once it is one batch of the store.
 
 use crate::api::{Changed as What, Output, Role};
+use crate::contents::Contents;
 use crate::contents::superseded::Superseded;
 use crate::replica::{Core, Replica};
 use crate::state::committing::Committed;
@@ -43,7 +44,7 @@ impl<S: MetaStore> Replica<S> {
             self.handle_quotas_changed(changed)?;
         }
         self.end_moved_parts(changed)?;
-        if staged.marks_moved { self.advance_tallies() } else { Ok(()) }
+        if staged.marks_moved { Contents::advance_tallies(&mut self.core) } else { Ok(()) }
     }
 
     /// Tells the kernel and the log of people what changed under them.
@@ -103,8 +104,8 @@ impl<S: MetaStore> Replica<S> {
         self.children.release_gated(&mut self.core);
         if self.core.state.log().newest().is_some() {
             // What was sent ahead of our disk counts as safe from here on.
-            self.advance_tallies()?;
-            self.trim_log()?;
+            Contents::advance_tallies(&mut self.core)?;
+            self.uplink.trim_log(&mut self.core)?;
         }
         Ok(())
     }

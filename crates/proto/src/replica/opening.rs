@@ -67,7 +67,7 @@ impl<S: MetaStore> Replica<S> {
         self.histories.note_opened_at(self.core.state.sequence());
         self.histories.read_gaps(&self.core)?;
         self.histories.read_found(&mut self.core)?;
-        self.advance_tallies()?;
+        Contents::advance_tallies(&mut self.core)?;
         self.watches = Watches::read(self.core.state.store())?;
         let totals = self.read_totals()?;
         self.core.state.set_totals(totals);

@@ -3,12 +3,14 @@
 use crate::api::{Holder, Output};
 use crate::children::Children;
 use crate::contents::Contents;
+use crate::contents::lost::GivenUp;
 use crate::histories::Histories;
 use crate::histories::succession::{Prospect, Succession};
 use crate::members::Members;
 use crate::members::home_word::HomeWord;
 use crate::members::usage::Usage;
 use crate::replica::Replica;
+use crate::report::LostContent;
 use crate::upstream::Uplink;
 use wayfs_policy::Input;
 use wayfs_types::{
@@ -285,5 +287,38 @@ impl<S: MetaStore> Replica<S> {
     /// [`StorageError`] if the tables cannot be read.
     pub fn holders(&self, file: FileId, version: RecordId) -> Result<Vec<Holder>, StorageError> {
         self.contents.holders(&self.core, &self.children, file, version)
+    }
+
+    /// Client: what it wrote, whose bytes are gone here, and of which the home has decided what became of it, while this replica has not heard
+    /// yet what; at most so many. What was written over is not among it.
+    ///
+    /// # Errors
+    /// [`StorageError`] if it cannot be read.
+    pub fn undecided(&self, limit: usize) -> Result<Vec<LostContent>, StorageError> {
+        Contents::undecided(&self.core, limit)
+    }
+
+    /// What is lost of the file that shows this version, if anything is, as far as this replica was told.
+    ///
+    /// # Errors
+    /// [`StorageError`] if it cannot be read.
+    pub fn lost_of(&self, file: FileId, version: RecordId) -> Result<Option<LostContent>, StorageError> {
+        Contents::lost_of(&self.core, file, version)
+    }
+
+    /// Versions whose bytes nobody has, at most so many of each sort: those that the home has not decided upon first.
+    ///
+    /// # Errors
+    /// [`StorageError`] if they cannot be read.
+    pub fn lost_contents(&self, limit: usize) -> Result<Vec<LostContent>, StorageError> {
+        Contents::lost_contents(&self.core, limit)
+    }
+
+    /// Contents that nobody who is there has, and machines that may have them: what waits until they come.
+    ///
+    /// # Errors
+    /// [`StorageError`] if they cannot be read.
+    pub fn contents_away(&self, limit: usize) -> Result<Vec<GivenUp>, StorageError> {
+        Contents::contents_away(&self.core, &self.children, limit)
     }
 }

@@ -18,7 +18,7 @@ use wayfs_wire::Question;
 impl<S: MetaStore> Replica<S> {
     pub(super) fn attempt(&mut self, id: RequestId, waiting: &mut Waiting) -> Result<Attempt, StepError> {
         if let Some(made) = waiting.made.clone() {
-            return self.attempt_made(waiting, made);
+            return self.uplink.attempt_made(&mut self.core, waiting, made);
         }
         let request = waiting.request.clone();
         match request {
@@ -201,8 +201,8 @@ impl<S: MetaStore> Replica<S> {
         self.members.note_growth(&self.core, id.sequence());
         self.commit()?;
         // What became durable meanwhile is let go, or this would grow with every change that nobody waits for.
-        self.requests.first_undurable(self.core.state.stored());
-        self.requests.note_own(self.core.state.ticket(), id.sequence());
+        self.core.state.trim_own();
+        self.core.state.note_own(id.sequence());
         let Some(inode) = inode else { return Ok(Err(FsError::NotFound)) };
         let removed = effect.removed.zip(loser).map(|(file, inode)| Removed { file, inode });
         Ok(Ok(Answer::Changed { record: id, file, inode, removed }))

@@ -24,11 +24,11 @@ impl<S: MetaStore> Replica<S> {
             }
             Some(_) => return Ok(Attempt::Done(Err(FsError::Invalid))),
         };
-        self.requests.first_undurable(self.core.state.stored());
+        self.core.state.trim_own();
         if self.own_through(until) >= sequence && !self.owes_of_former(until)? {
             return Ok(Attempt::Done(Ok(Answer::Reached)));
         }
-        if self.own_durable() < sequence {
+        if self.core.state.own_durable() < sequence {
             self.core.state.want_sync();
         }
         if until == Level::Stable && self.core.config.role != Role::Home {

@@ -298,6 +298,21 @@ impl<S> State<S> {
         self.durable.stored
     }
 
+    /// The newest batch holds this record of our own.
+    pub(crate) fn note_own(&mut self, sequence: u64) {
+        self.durable.note_own(sequence);
+    }
+
+    /// Own records are numbered anew.
+    pub(crate) fn forget_own(&mut self) {
+        self.durable.forget_own();
+    }
+
+    /// Forgets which of our own records are durable by now.
+    pub(crate) fn trim_own(&mut self) {
+        self.durable.trim_own();
+    }
+
     /// Somebody waits for the newest batch.
     pub(crate) fn want_sync(&mut self) {
         self.durable.sync_wanted = true;

@@ -60,15 +60,6 @@ impl<S: MetaStore> Replica<S> {
         Ok(Mark { origin, applied, safe, visible, stable, check: chain.check() })
     }
 
-    /// Last sequence of our own that is durable here.
-    pub(crate) fn own_durable(&self) -> u64 {
-        if self.core.state.durable.stored >= self.core.state.durable.ticket {
-            return self.core.state.counters.sequence;
-        }
-        let undurable = self.requests.peek_undurable(self.core.state.durable.stored);
-        undurable.map_or(self.core.state.counters.sequence, |first| first - 1)
-    }
-
     /// Last sequence of our own up to which every fact holds that a level implies.
     ///
     /// What is stable is safe, too: record and contents are durable at the home. A wait for *safe* alone asks for the
@@ -84,7 +75,7 @@ impl<S: MetaStore> Replica<S> {
             Level::Stable if self.is_recounting() => 0,
             Level::Stable => through(Level::Visible).min(stable),
         };
-        self.own_durable().min(reached)
+        self.core.state.own_durable().min(reached)
     }
 
     /// Last sequence of our own of which one fact holds, whatever the others say.
@@ -130,7 +121,7 @@ impl<S: MetaStore> Replica<S> {
         let mut facts = match self.core.config.role {
             Role::Home => self.core.state.facts_at_home(record, content)?,
             Role::Station => self.core.state.facts_at_station(record, content)?,
-            Role::Client if self.histories.is_our_own(&self.core, record) => self.facts_of_own(record)?,
+            Role::Client if self.histories.is_our_own(&self.core, record) => self.core.facts_of_own(record)?,
             // Nothing is shown to a client that is not durable at a server.
             Role::Client => {
                 let safe = if is_in_record(content) { Fact::Holds(None) } else { Fact::Unknown };
@@ -146,77 +137,18 @@ impl<S: MetaStore> Replica<S> {
         let facts = Contents::as_fate_says(&self.core, record, facts)?;
         if self.core.config.role == Role::Client { Contents::as_rows_say(&self.core, record, facts) } else { Ok(facts) }
     }
-
-    /// What the parent told of our own records.
-    fn facts_of_own(&self, record: RecordId) -> Result<Facts, StorageError> {
-        let (origin, sequence) = (record.origin(), record.sequence());
-        let marks = self.core.state.marks_committed(origin)?;
-        let fact = |of: u8, through: u64| {
-            Ok::<_, StorageError>(if sequence <= through {
-                Fact::Holds(self.core.state.milestone(origin, of, sequence)?)
-            } else {
-                Fact::No
-            })
-        };
-        // What was sent ahead of our own disk is called safe when that has it, too.
-        let safe = marks.safe.min(self.own_durable());
-        let stable = match fact(2, marks.stable)? {
-            // Of a number that this machine gave up no mark is told any more.
-            Fact::No if origin != self.core.config.origin => Fact::Unknown,
-            told => told,
-        };
-        Ok(Facts { safe: fact(0, safe)?, visible: fact(1, marks.visible)?, stable })
-    }
-}
-
-impl<S: MetaStore> Core<S> {
-    /// Moves an origin's marks forward, never back, and notes when. (`taken_back` tells when what is stable goes back.)
-    pub(crate) fn advance_marks(&mut self, mark: Mark) -> Result<Marks, StorageError> {
-        let mut marks = self.state.marks(mark.origin)?;
-        let before = marks;
-        let by = self.parent_stamp().map(|stamp| stamp.origin);
-        let levels = [(0, mark.safe), (1, mark.visible), (2, mark.stable)];
-        for (level, through) in levels {
-            let known = match level {
-                0 => &mut marks.safe,
-                1 => &mut marks.visible,
-                _ => &mut marks.stable,
-            };
-            if through <= *known {
-                continue;
-            }
-            *known = through;
-            let step = &mut marks.steps[usize::from(level)];
-            let slot = *step % MILESTONES;
-            *step += 1;
-            self.state
-                .overlay
-                .put_raw(milestone_key(mark.origin, level, slot), pack(&Milestone { through, at: self.wall, by }));
-        }
-        if marks != before {
-            self.state.overlay.put_raw(origin_key(table::MARK, mark.origin), pack(&marks));
-            self.state.staged.marks_moved |= mark.origin == self.config.origin;
-        }
-        Ok(marks)
-    }
-
-    /// Moves the mark of what is stable of an origin back; answers where it was, if it was further.
-    pub(crate) fn lower_stable(&mut self, origin: OriginId, through: u64) -> Result<Option<u64>, StorageError> {
-        let mut marks = self.state.marks(origin)?;
-        let before = marks.stable;
-        if through >= before {
-            return Ok(None);
-        }
-        // Steps only go forward, so those of before go, too.
-        (marks.stable, marks.steps[STABLE]) = (through, 0);
-        self.state.overlay.put_raw(origin_key(table::MARK, origin), pack(&marks));
-        self.state.staged.marks_moved |= origin == self.config.origin;
-        self.state.staged.marks.insert(origin);
-        Ok(Some(before))
-    }
 }
 
 impl<S: MetaStore> State<S> {
+    /// Last sequence of our own that is durable here.
+    pub(crate) fn own_durable(&self) -> u64 {
+        if self.durable.stored >= self.durable.ticket {
+            return self.counters.sequence;
+        }
+        let undurable = self.durable.first_undurable();
+        undurable.map_or(self.counters.sequence, |first| first - 1)
+    }
+
     /// What is known of an origin's records.
     pub(crate) fn marks(&mut self, origin: OriginId) -> Result<Marks, StorageError> {
         let bytes = self.tx().get_raw(&origin_key(table::MARK, origin))?;
@@ -348,6 +280,74 @@ impl<S: MetaStore> State<S> {
             }
         }
         Ok(first)
+    }
+}
+
+impl<S: MetaStore> Core<S> {
+    /// What the parent told of our own records.
+    fn facts_of_own(&self, record: RecordId) -> Result<Facts, StorageError> {
+        let (origin, sequence) = (record.origin(), record.sequence());
+        let marks = self.state.marks_committed(origin)?;
+        let fact = |of: u8, through: u64| {
+            Ok::<_, StorageError>(if sequence <= through {
+                Fact::Holds(self.state.milestone(origin, of, sequence)?)
+            } else {
+                Fact::No
+            })
+        };
+        // What was sent ahead of our own disk is called safe when that has it, too.
+        let safe = marks.safe.min(self.state.own_durable());
+        let stable = match fact(2, marks.stable)? {
+            // Of a number that this machine gave up no mark is told any more.
+            Fact::No if origin != self.config.origin => Fact::Unknown,
+            told => told,
+        };
+        Ok(Facts { safe: fact(0, safe)?, visible: fact(1, marks.visible)?, stable })
+    }
+
+    /// Moves an origin's marks forward, never back, and notes when. (`taken_back` tells when what is stable goes back.)
+    pub(crate) fn advance_marks(&mut self, mark: Mark) -> Result<Marks, StorageError> {
+        let mut marks = self.state.marks(mark.origin)?;
+        let before = marks;
+        let by = self.parent_stamp().map(|stamp| stamp.origin);
+        let levels = [(0, mark.safe), (1, mark.visible), (2, mark.stable)];
+        for (level, through) in levels {
+            let known = match level {
+                0 => &mut marks.safe,
+                1 => &mut marks.visible,
+                _ => &mut marks.stable,
+            };
+            if through <= *known {
+                continue;
+            }
+            *known = through;
+            let step = &mut marks.steps[usize::from(level)];
+            let slot = *step % MILESTONES;
+            *step += 1;
+            self.state
+                .overlay
+                .put_raw(milestone_key(mark.origin, level, slot), pack(&Milestone { through, at: self.wall, by }));
+        }
+        if marks != before {
+            self.state.overlay.put_raw(origin_key(table::MARK, mark.origin), pack(&marks));
+            self.state.staged.marks_moved |= mark.origin == self.config.origin;
+        }
+        Ok(marks)
+    }
+
+    /// Moves the mark of what is stable of an origin back; answers where it was, if it was further.
+    pub(crate) fn lower_stable(&mut self, origin: OriginId, through: u64) -> Result<Option<u64>, StorageError> {
+        let mut marks = self.state.marks(origin)?;
+        let before = marks.stable;
+        if through >= before {
+            return Ok(None);
+        }
+        // Steps only go forward, so those of before go, too.
+        (marks.stable, marks.steps[STABLE]) = (through, 0);
+        self.state.overlay.put_raw(origin_key(table::MARK, origin), pack(&marks));
+        self.state.staged.marks_moved |= origin == self.config.origin;
+        self.state.staged.marks.insert(origin);
+        Ok(Some(before))
     }
 }
 

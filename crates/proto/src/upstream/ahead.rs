@@ -21,7 +21,7 @@
 
 use crate::api::Role;
 use crate::contents::content_of;
-use crate::replica::Replica;
+use crate::replica::{Core, Replica};
 use crate::state::position::LogPosition;
 use crate::upstream::{Uplink, UplinkState};
 use std::collections::BTreeMap;
@@ -87,7 +87,7 @@ impl<S: MetaStore> Replica<S> {
         }
         let (mut records, mut len, mut sent) = (Vec::new(), 0, None);
         let mut written = BTreeMap::new();
-        for position in self.next_ahead() {
+        for position in self.uplink.next_ahead(&self.core) {
             let entry = self.core.state.log_entry(position)?;
             written.insert(entry.record.id, entry.written());
             let travels_apart = content_of(&entry.record).is_some_and(|(_, content)| content.root().is_some());
@@ -112,16 +112,18 @@ impl<S: MetaStore> Replica<S> {
         }
         Ok(())
     }
+}
 
+impl Uplink {
     /// Positions that may go ahead now: those behind everything that was sent, if nothing durable waits for its turn.
-    fn next_ahead(&self) -> Vec<LogPosition> {
-        let (Some(upstream), Some(line)) = (&self.uplink.session, &self.core.line) else { return Vec::new() };
-        let mut before = upstream.sent_of(self.core.config.origin);
+    fn next_ahead<S: MetaStore>(&self, core: &Core<S>) -> Vec<LogPosition> {
+        let (Some(upstream), Some(line)) = (&self.session, &core.line) else { return Vec::new() };
+        let mut before = upstream.sent_of(core.config.origin);
         // The next life counts on the present one having been at most so far ahead of its disk.
-        let last = self.own_durable().saturating_add(AHEAD_MAX);
+        let last = core.state.own_durable().saturating_add(AHEAD_MAX);
         let mut next = Vec::new();
-        for (position, item) in self.core.state.log().from(line.position.next()) {
-            let is_durable = item.ticket <= self.core.state.stored();
+        for (position, item) in core.state.log().from(line.position.next()) {
+            let is_durable = item.ticket <= core.state.stored();
             // No number after a gap may be known to anyone before the gap is durable here.
             let is_next = item.after == before && item.id.sequence() == before + 1;
             // A rewritten one is not lost with a crash: the one before it comes back.

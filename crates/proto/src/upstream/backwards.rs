@@ -301,7 +301,7 @@ impl<S: MetaStore> Replica<S> {
     /// written again under another.
     pub(crate) fn note_lost_after(&mut self, origin: OriginId, (after, through): (u64, u64)) {
         self.uplink.past.lost_after.insert(origin, (after, through));
-        self.call_looks_off();
+        self.contents.call_looks_off(&self.uplink);
         let mut key = LOST_AFTER.to_vec();
         key.extend(origin.raw().to_be_bytes());
         self.core.state.put_row(key, pack(&(after, through)));

@@ -14,6 +14,7 @@
 //! ```
 
 use crate::api::Role;
+use crate::histories::Histories;
 use crate::replica::{Core, Replica, StepError};
 use crate::requests::{Attempt, On, Waiting};
 use crate::state::position::LogPosition;
@@ -26,19 +27,6 @@ use wayfs_wire::{AskId, Up};
 const TIMES_MAX: u8 = 4;
 
 impl<S: MetaStore> Replica<S> {
-    /// A session begins: notes whether the parent lacks what the home had of the numbers before this one, and asks what is lost.
-    pub(crate) fn note_what_parent_lacks(&mut self) -> Result<(), StorageError> {
-        if self.core.config.role != Role::Client {
-            return Ok(());
-        }
-        let lacks_former = !self.lost_of_former()?.is_empty();
-        if let Some(upstream) = self.uplink.session.as_mut() {
-            upstream.lacks_former = lacks_former;
-        }
-        self.uplink.ask_what_is_lost(&mut self.core);
-        Ok(())
-    }
-
     /// The parent was told all that the home has, or cannot reach it. If that lost something of ours of the origins that we had before, it
     /// is written again, though nothing of our own is lost.
     fn end_loss(&mut self, reached: bool) -> Result<(), StorageError> {
@@ -54,7 +42,7 @@ impl<S: MetaStore> Replica<S> {
         if let Some(change) = upstream.lost_before.take() {
             self.uplink.forget_seen_before(&mut self.core, change);
         }
-        if !self.lost_of_former()?.is_empty() {
+        if !Histories::lost_of_former(&mut self.core, &self.uplink)?.is_empty() {
             // It said so before it had caught up.
             self.histories.note_caught_up(stamp);
             self.disconnect(peer, "the home has less of ours of before than it had: begin anew".to_owned());
@@ -110,6 +98,19 @@ impl<S: MetaStore> Replica<S> {
 }
 
 impl Uplink {
+    /// A session begins: notes whether the parent lacks what the home had of the numbers before this one, and asks what is lost.
+    pub(crate) fn note_what_parent_lacks<S: MetaStore>(&mut self, core: &mut Core<S>) -> Result<(), StorageError> {
+        if core.config.role != Role::Client {
+            return Ok(());
+        }
+        let lacks_former = !Histories::lost_of_former(core, &self)?.is_empty();
+        if let Some(upstream) = self.session.as_mut() {
+            upstream.lacks_former = lacks_former;
+        }
+        self.ask_what_is_lost(core);
+        Ok(())
+    }
+
     /// [`wayfs_types::request::Request::Refresh`].
     pub(crate) fn attempt_refresh<S: MetaStore>(
         &mut self,

@@ -173,36 +173,6 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    /// Answers a change when the home has ordered it.
-    pub(crate) fn attempt_made(&mut self, waiting: &mut Waiting, mut made: Made) -> Result<Attempt, StepError> {
-        let own = self.core.config.origin;
-        if made.record.origin() != own || (waiting.offline && self.core.now >= waiting.deadline) {
-            return Ok(Attempt::Done(Err(FsError::TimedOut)));
-        }
-        if self.core.state.marks_committed(own)?.visible < made.record.sequence() {
-            if self.own_durable() < made.record.sequence() {
-                self.core.state.want_sync();
-            }
-            return Ok(Attempt::Park(On::Level));
-        }
-        let Some((parent, name)) = made.place.clone() else { return Ok(Attempt::Done(Ok(made.answer))) };
-        if !self.core.is_trusted() {
-            made.is_asked = false;
-            waiting.made = Some(made);
-            return Ok(Attempt::Park(On::Level));
-        }
-        // What met it is told behind the mark, and before the answer to a question.
-        if !made.is_asked {
-            let ask = self.uplink.ask(&mut self.core, Question::Lookup { parent, name })?;
-            made.is_asked = true;
-            waiting.made = Some(made);
-            return Ok(Attempt::Park(On::Ask(ask)));
-        }
-        let is_met = Uplink::image_of(&mut self.core, &Key::Conflict(made.record))?
-            || self.core.state.inode(FileId::made_by(made.record))?.is_some_and(|inode| inode.merged_into.is_some());
-        Ok(Attempt::Done(if is_met { Err(FsError::Exists) } else { Ok(made.answer) }))
-    }
-
     /// A request is over: what it claimed is for others.
     pub(crate) fn end_claims(&mut self, id: RequestId) {
         if self.uplink.claims.is_known(id) {
@@ -223,6 +193,41 @@ impl<S: MetaStore> Replica<S> {
 }
 
 impl Uplink {
+    /// Answers a change when the home has ordered it.
+    pub(crate) fn attempt_made<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        waiting: &mut Waiting,
+        mut made: Made,
+    ) -> Result<Attempt, StepError> {
+        let own = core.config.origin;
+        if made.record.origin() != own || (waiting.offline && core.now >= waiting.deadline) {
+            return Ok(Attempt::Done(Err(FsError::TimedOut)));
+        }
+        if core.state.marks_committed(own)?.visible < made.record.sequence() {
+            if core.state.own_durable() < made.record.sequence() {
+                core.state.want_sync();
+            }
+            return Ok(Attempt::Park(On::Level));
+        }
+        let Some((parent, name)) = made.place.clone() else { return Ok(Attempt::Done(Ok(made.answer))) };
+        if !core.is_trusted() {
+            made.is_asked = false;
+            waiting.made = Some(made);
+            return Ok(Attempt::Park(On::Level));
+        }
+        // What met it is told behind the mark, and before the answer to a question.
+        if !made.is_asked {
+            let ask = self.ask(core, Question::Lookup { parent, name })?;
+            made.is_asked = true;
+            waiting.made = Some(made);
+            return Ok(Attempt::Park(On::Ask(ask)));
+        }
+        let is_met = Self::image_of(core, &Key::Conflict(made.record))?
+            || core.state.inode(FileId::made_by(made.record))?.is_some_and(|inode| inode.merged_into.is_some());
+        Ok(Attempt::Done(if is_met { Err(FsError::Exists) } else { Ok(made.answer) }))
+    }
+
     /// Whether a file is, or stands in, a directory in which the home decides at once, as far as it is known here.
     pub(crate) fn is_the_homes<S: MetaStore>(core: &Core<S>, file: FileId) -> Result<bool, StorageError> {
         let Some(inode) = core.state.inode_meant(file)? else { return Ok(false) };

@@ -130,7 +130,7 @@ impl<S: MetaStore> Replica<S> {
             None => {
                 for (asked, facts) in versions.iter().zip(both) {
                     self.uplink.facts.note(asked.version, facts);
-                    self.settle_former(asked.version, facts)?;
+                    self.contents.settle_former(&mut self.core, &self.uplink, asked.version, facts)?;
                 }
                 self.requests.answered_plainly(ask);
             }

@@ -64,7 +64,9 @@ impl<S: MetaStore> Replica<S> {
                 self.contents.handle_wanted(&mut self.core, &mut self.children, versions)?;
                 Ok(())
             }
-            Down::Seek { versions } => Ok(self.handle_sought(versions)?),
+            Down::Seek { versions } => {
+                Ok(self.contents.handle_sought(&mut self.core, &mut self.children, &self.uplink, versions)?)
+            }
             Down::Shared { file, version } => {
                 self.core.state.stage_output(Output::Shared { file, version });
                 Ok(())
@@ -173,7 +175,7 @@ impl<S: MetaStore> Replica<S> {
             // The answer says how the home is.
             self.uplink.ping(&mut self.core);
         }
-        self.trim_log()?;
+        self.uplink.trim_log(&mut self.core)?;
         self.core.stage_to_parent(Up::Received { serial });
         Ok(())
     }
@@ -258,7 +260,7 @@ impl<S: MetaStore> Replica<S> {
                 }
                 Role::Home | Role::Station => Mark { safe: 0, visible: 0, ..*mark },
             };
-            if self.may_go_back(is_own) {
+            if Histories::may_go_back(&self.core, &mut self.uplink, is_own) {
                 self.take_back_stable(mark.origin, known.stable)?;
             }
             self.core.advance_marks(known)?;
@@ -268,7 +270,7 @@ impl<S: MetaStore> Replica<S> {
                 self.contents.release_own(&mut self.core, (known.safe, known.stable), to)?;
             }
         }
-        self.trim_log()?;
+        self.uplink.trim_log(&mut self.core)?;
         let migrating = self.core.standing() == Some(UplinkState::Migrating);
         if migrating && self.uplink.parent_has(own) >= self.core.state.confirmed_applied(own)? {
             self.start_stream()?;

@@ -39,9 +39,9 @@ impl<S: MetaStore> Replica<S> {
         if matches!(state, UplinkState::Greeting | UplinkState::Forked) {
             return Ok(());
         }
-        self.tell_held()?;
-        self.tell_lent()?;
-        self.tell_gone()?;
+        self.contents.tell_held(&mut self.core, &self.uplink)?;
+        self.contents.tell_lent(&mut self.core, &self.uplink)?;
+        self.contents.tell_gone(&mut self.core, &self.children, &self.uplink)?;
         if self.members.parent_has_room() {
             if self.may_send_records() {
                 self.send_records()?;
@@ -49,7 +49,7 @@ impl<S: MetaStore> Replica<S> {
             self.send_ahead()?;
         }
         self.locks.send_lock_mail(&mut self.core);
-        self.pump_contents()
+        self.contents.pump_contents(&mut self.core, &mut self.children)
     }
 
     /// A station gathers records for a period, or for a moment if nothing is under way; a client sends at once.

@@ -1,6 +1,7 @@
 //! The child's half of a welcome: whether the parent goes on where it left off, has forgotten something, or has another history.
 
 use crate::api::{PeerId, Role};
+use crate::histories::Histories;
 use crate::replica::{Replica, StepError};
 use crate::upstream::{Uplink, UplinkState};
 use wayfs_types::{CommitNumber, MetaStore, StorageError};
@@ -54,7 +55,7 @@ impl<S: MetaStore> Replica<S> {
         let caught_up = self.histories.take_caught_up(&stamp);
         if self.core.config.role == Role::Client && is_same && (went_back || resume) && theirs < confirmed {
             // Whoever confirmed more than it has now was put back.
-            let lost_before = self.lost_of_former()?;
+            let lost_before = Histories::lost_of_former(&mut self.core, &self.uplink)?;
             self.histories.note_lost_after(theirs);
             self.histories.note_lost_before(lost_before);
             self.begin_fork(format!("the parent was put back to an older copy, which has {theirs} records of ours"));
@@ -62,7 +63,7 @@ impl<S: MetaStore> Replica<S> {
         }
         if caught_up.is_some() {
             let is_lost = theirs < confirmed && !Uplink::is_on_its_way(&self.core, theirs);
-            let lost_before = self.lost_of_former()?;
+            let lost_before = Histories::lost_of_former(&mut self.core, &self.uplink)?;
             if is_lost || !lost_before.is_empty() {
                 self.histories.note_lost_before(lost_before);
                 self.begin_after_a_loss(theirs);
@@ -78,7 +79,7 @@ impl<S: MetaStore> Replica<S> {
                 return Ok(());
             }
         }
-        self.note_what_parent_lacks()?;
+        self.uplink.note_what_parent_lacks(&mut self.core)?;
         if !resume {
             self.begin_anew(stamp);
         }
