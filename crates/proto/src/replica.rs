@@ -16,7 +16,7 @@ mod reading;
 
 pub(crate) use self::core::Core;
 
-use crate::api::{Config, Input, Output, PeerId, Role};
+use crate::api::{Input, Output, PeerId, Role};
 use crate::children::Children;
 use crate::contents::Contents;
 use crate::histories::Histories;
@@ -24,13 +24,9 @@ use crate::locks::Locks;
 use crate::members::Members;
 use crate::requests::Requests;
 use crate::requests::watches::Watches;
-use crate::state::State;
-use crate::state::tables::{image_key, table, unpack};
 use crate::upstream::Uplink;
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use wayfs_tree::View;
-use wayfs_types::{FileId, Image, Key, MetaStore, Name, OriginId, StorageError, Ticket, Time, WallTime};
+use wayfs_types::{MetaStore, OriginId, StorageError, Time, WallTime};
 use wayfs_wire::Down;
 
 /// Rows read at once when a table is gone through.
@@ -102,43 +98,6 @@ pub(crate) enum PeerRole {
 }
 
 impl<S: MetaStore> Replica<S> {
-    /// The settings it was opened with.
-    pub fn config(&self) -> &Config {
-        &self.core.config
-    }
-
-    /// The store, for drivers that own its syncing half.
-    pub fn store(&self) -> &S {
-        self.core.state.store()
-    }
-
-    /// The last ticket that the driver said is durable.
-    pub fn stored(&self) -> Ticket {
-        self.core.state.stored()
-    }
-
-    /// The store, for a driver that keeps it in the replica and syncs it there (the simulator).
-    pub fn store_mut(&mut self) -> &mut S {
-        self.core.state.store_mut()
-    }
-
-    /// Gives the store back: what is not durable is for the store to keep or lose.
-    pub fn into_store(self) -> S {
-        self.core.state.into_store()
-    }
-
-    /// How often tentative records had to be replayed since the replica was opened: for metrics.
-    pub fn replays(&self) -> u64 {
-        self.core.state.replays()
-    }
-
-    /// How often something was answered that the parent did not vouch for, or what it had vouched for before was given
-    /// up. An answer before which it was the same as after it may be kept until a callback breaks it; any other is good
-    /// for the moment only, since no callback will come.
-    pub fn unvouched(&self) -> u64 {
-        self.requests.unvouched()
-    }
-
     /// Works off one event. Effects wait in [`Replica::poll_output`].
     ///
     /// `now` must not run backwards; if it does, the newest seen counts.
@@ -274,76 +233,5 @@ impl<S: MetaStore> Replica<S> {
     /// The next effect; call until `None`.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.core.outputs.pop_front()
-    }
-
-    /// A file's inode in the view; of a removed or merged file its marker.
-    ///
-    /// # Errors
-    /// [`StorageError`] if it cannot be read.
-    pub fn inode(&self, file: FileId) -> Result<Option<Arc<wayfs_types::Inode>>, StorageError> {
-        self.core.state.inode(file)
-    }
-
-    /// What a name stands for in the view.
-    ///
-    /// # Errors
-    /// [`StorageError`] if it cannot be read.
-    pub fn entry(&self, parent: FileId, name: &Name) -> Result<Option<wayfs_types::Entry>, StorageError> {
-        self.core.state.entry(parent, name)
-    }
-}
-
-impl<S: MetaStore> State<S> {
-    /// Goes through the committed rows of a range, a page at a time.
-    pub(crate) fn each(
-        &self,
-        from: &[u8],
-        until: &[u8],
-        mut visit: impl FnMut(&[u8], &[u8]) -> Result<(), StorageError>,
-    ) -> Result<(), StorageError> {
-        let mut from = from.to_vec();
-        loop {
-            let pairs = self.store().scan(&from, until, PAGE)?;
-            for (key, value) in &pairs {
-                visit(key, value)?;
-            }
-            match pairs.last() {
-                Some((last, _)) if pairs.len() == PAGE => {
-                    from.clone_from(last);
-                    from.push(0);
-                }
-                _ => return Ok(()),
-            }
-        }
-    }
-
-    /// A file's inode in the view; of a removed or merged file its marker.
-    pub(crate) fn inode(&self, file: FileId) -> Result<Option<Arc<wayfs_types::Inode>>, StorageError> {
-        Ok(match self.image(&Key::Inode(file))? {
-            Some(Image::Inode(inode)) => Some(inode),
-            _ => None,
-        })
-    }
-
-    /// What a name stands for in the view.
-    pub(crate) fn entry(&self, parent: FileId, name: &Name) -> Result<Option<wayfs_types::Entry>, StorageError> {
-        Ok(match self.image(&Key::Entry(parent, name.clone()))? {
-            Some(Image::Entry(entry)) => Some(entry),
-            _ => None,
-        })
-    }
-
-    /// What the parent has confirmed of an origin: of a home, what it applied.
-    pub(crate) fn confirmed_applied(&mut self, origin: OriginId) -> Result<u64, StorageError> {
-        let key = Key::Origin(origin);
-        let tx = self.tx();
-        let image = match tx.get_raw(&image_key(table::SHADOW, &key))? {
-            Some(bytes) => unpack::<crate::state::log::Shadow>(&bytes)?.image,
-            None => tx.image(&key)?,
-        };
-        Ok(match image {
-            Some(Image::Origin(origin)) => origin.applied,
-            _ => 0,
-        })
     }
 }

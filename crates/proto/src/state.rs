@@ -15,6 +15,7 @@ pub(crate) mod marks;
 pub(crate) mod names;
 pub(crate) mod overlay;
 pub(crate) mod position;
+mod reading;
 pub(crate) mod staged;
 pub(crate) mod tables;
 pub(crate) mod tombstones;

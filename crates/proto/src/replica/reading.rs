@@ -1,6 +1,6 @@
 //! What drivers and tools ask of a replica. Each question is answered by the part that knows.
 
-use crate::api::{Holder, Output};
+use crate::api::{Config, Holder, Output};
 use crate::children::Children;
 use crate::contents::Contents;
 use crate::contents::lost::GivenUp;
@@ -12,13 +12,68 @@ use crate::members::usage::Usage;
 use crate::replica::Replica;
 use crate::report::LostContent;
 use crate::upstream::Uplink;
+use std::sync::Arc;
 use wayfs_policy::Input;
 use wayfs_types::{
-    FileId, Inode, MetaStore, NodeId, OriginId, Place, Quota, Record, RecordId, Seal, StorageError, Time, Top,
+    FileId, Inode, MetaStore, Name, NodeId, OriginId, Place, Quota, Record, RecordId, Seal, StorageError, Ticket, Time,
+    Top,
 };
 use wayfs_wire::{Room, ServerRoom};
 
 impl<S: MetaStore> Replica<S> {
+    /// The settings it was opened with.
+    pub fn config(&self) -> &Config {
+        &self.core.config
+    }
+
+    /// The store, for drivers that own its syncing half.
+    pub fn store(&self) -> &S {
+        self.core.state.store()
+    }
+
+    /// The last ticket that the driver said is durable.
+    pub fn stored(&self) -> Ticket {
+        self.core.state.stored()
+    }
+
+    /// The store, for a driver that keeps it in the replica and syncs it there (the simulator).
+    pub fn store_mut(&mut self) -> &mut S {
+        self.core.state.store_mut()
+    }
+
+    /// Gives the store back: what is not durable is for the store to keep or lose.
+    pub fn into_store(self) -> S {
+        self.core.state.into_store()
+    }
+
+    /// How often tentative records had to be replayed since the replica was opened: for metrics.
+    pub fn replays(&self) -> u64 {
+        self.core.state.replays()
+    }
+
+    /// How often something was answered that the parent did not vouch for, or what it had vouched for before was given
+    /// up. An answer before which it was the same as after it may be kept until a callback breaks it; any other is good
+    /// for the moment only, since no callback will come.
+    pub fn unvouched(&self) -> u64 {
+        self.requests.unvouched()
+    }
+
+    /// A file's inode in the view; of a removed or merged file its marker.
+    ///
+    /// # Errors
+    /// [`StorageError`] if it cannot be read.
+    pub fn inode(&self, file: FileId) -> Result<Option<Arc<wayfs_types::Inode>>, StorageError> {
+        self.core.state.inode(file)
+    }
+
+    /// What a name stands for in the view.
+    ///
+    /// # Errors
+    /// [`StorageError`] if it cannot be read.
+    pub fn entry(&self, parent: FileId, name: &Name) -> Result<Option<wayfs_types::Entry>, StorageError> {
+        self.core.state.entry(parent, name)
+    }
+
     /// A record that the parent has not confirmed, as the log keeps it.
     ///
     /// # Errors
