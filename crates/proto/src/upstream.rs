@@ -251,6 +251,13 @@ impl Uplink {
         self.session.as_ref().map_or(0, |up| up.applied_of(origin))
     }
 
+    /// The parent said something.
+    fn note_heard<S>(&mut self, core: &Core<S>) {
+        if let Some(session) = self.session.as_mut() {
+            session.heard = core.now;
+        }
+    }
+
     /// The parent sends or takes contents.
     pub(crate) fn note_moved<S: MetaStore>(&mut self, core: &Core<S>, peer: PeerId) {
         if let Some(upstream) = self.session.as_mut().filter(|_| core.parent() == Some(peer)) {

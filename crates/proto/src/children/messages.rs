@@ -65,21 +65,13 @@ impl<S: MetaStore> Replica<S> {
                 self.handle_records(peer, origin, records, &[])?;
                 self.members.check_quota(&self.core, &self.children, peer, origin)
             }
-            Up::Holds { through, versions } => {
-                self.contents.handle_holds(&mut self.core, &mut self.children, peer, origin, through, versions)
-            }
-            Up::Lent { versions } => {
-                self.contents.handle_lent(&mut self.core, &mut self.children, peer, origin, versions)
-            }
             Up::Cancelled { spans, records } => {
                 self.handle_cancelled(peer, origin, &spans, records)?;
                 self.members.check_quota(&self.core, &self.children, peer, origin)
             }
             Up::Received { serial } => self.children.handle_received(&self.core, peer, origin, serial),
             said @ (Up::GiveLock { .. } | Up::LockGiven { .. } | Up::BringsLocks { .. }) => {
-                let done = self.locks.handle_child_lock_news(&mut self.core, &mut self.children, peer, origin, said);
-                self.settle_requests();
-                done
+                self.handle_child_lock_news(peer, origin, said)
             }
             Up::Ask { .. } if child.asks.len() >= ASKS_MAX => protocol_violation("asks too much at once"),
             Up::Ask { ask, question, seen } => {
@@ -88,11 +80,8 @@ impl<S: MetaStore> Replica<S> {
             }
             // A client's word would make the records of others safe.
             Up::Have { .. } if !child.is_station => protocol_violation("says of contents what only a station may say"),
-            Up::Have { versions } => {
-                Ok(self.contents.handle_have(&mut self.core, &mut self.children, origin, &versions)?)
-            }
-            Up::Gone { versions, writer } => {
-                self.contents.handle_gone(&mut self.core, &mut self.children, peer, origin, (versions, writer))
+            said @ (Up::Holds { .. } | Up::Lent { .. } | Up::Have { .. } | Up::Gone { .. }) => {
+                self.handle_child_contents(peer, origin, said)
             }
             Up::Want { origin: of, through } => self.handle_child_want(peer, origin, of, through),
             Up::Lock { .. } | Up::KeepLock { .. } | Up::TestLock { .. } => self.handle_child_locks(origin, up),
@@ -112,6 +101,28 @@ impl<S: MetaStore> Replica<S> {
             }
             Up::Catch { .. } => Ok(()),
         }
+    }
+
+    /// What a child says of contents.
+    fn handle_child_contents(&mut self, peer: PeerId, origin: OriginId, said: Up) -> Result<(), StepError> {
+        let (core, children) = (&mut self.core, &mut self.children);
+        if let Up::Holds { through, versions } = said {
+            self.contents.handle_holds(core, children, peer, origin, through, versions)?;
+        } else if let Up::Lent { versions } = said {
+            self.contents.handle_lent(core, children, peer, origin, versions)?;
+        } else if let Up::Have { versions } = said {
+            self.contents.handle_have(core, children, origin, &versions)?;
+        } else if let Up::Gone { versions, writer } = said {
+            self.contents.handle_gone(core, children, peer, origin, (versions, writer))?;
+        }
+        Ok(())
+    }
+
+    /// What a child says of the locks of clients that are elsewhere.
+    fn handle_child_lock_news(&mut self, peer: PeerId, origin: OriginId, said: Up) -> Result<(), StepError> {
+        let done = self.locks.handle_child_lock_news(&mut self.core, &mut self.children, peer, origin, said);
+        self.settle_requests();
+        done
     }
 
     fn handle_hello(

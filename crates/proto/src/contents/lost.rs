@@ -23,6 +23,7 @@ use crate::state::tables::{
     KeyKind, kind_range, pack, parse_image_key, parse_record_key, record_key, root_key, table, unpack, unpack_view,
 };
 use serde::{Deserialize, Serialize};
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use wayfs_types::{
@@ -462,12 +463,11 @@ impl Contents {
         content: &Content,
     ) -> Result<bool, StorageError> {
         let Some(top) = content.top() else { return Ok(false) };
-        if !self.seeking.may_come.contains_key(&top) {
-            let two = Self::two_that_may_come(core, children, top)?;
-            self.seeking.may_come.insert(top, two);
-        }
-        let may_come = self.seeking.may_come.get(&top);
-        Ok(may_come.is_some_and(|two| two.iter().any(|other| *other != version)))
+        let two = match self.seeking.may_come.entry(top) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(Self::two_that_may_come(core, children, top)?),
+        };
+        Ok(two.iter().any(|other| *other != version))
     }
 
     fn two_that_may_come<S: MetaStore>(

@@ -103,7 +103,7 @@ impl Uplink {
         if core.config.role != Role::Client {
             return Ok(());
         }
-        let lacks_former = !Histories::lost_of_former(core, &self)?.is_empty();
+        let lacks_former = !Histories::lost_of_former(core, self)?.is_empty();
         if let Some(upstream) = self.session.as_mut() {
             upstream.lacks_former = lacks_former;
         }

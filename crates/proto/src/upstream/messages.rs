@@ -12,13 +12,10 @@ use wayfs_wire::{Down, FrameSerial, KeyImage, Mark, Resume, Up};
 
 impl<S: MetaStore> Replica<S> {
     pub(crate) fn handle_down(&mut self, peer: PeerId, down: Down) -> Result<(), StepError> {
-        let (Some(upstream), Some(line)) = (self.uplink.session.as_mut(), self.core.line.as_mut()) else {
-            return Ok(());
-        };
-        upstream.heard = self.core.now;
+        let Some(state) = self.core.standing() else { return Ok(()) };
+        self.uplink.note_heard(&self.core);
         self.requests.note_levels_moved();
-        let greeted = line.state != UplinkState::Greeting;
-        let is_forked = line.state == UplinkState::Forked;
+        let (greeted, is_forked) = (state != UplinkState::Greeting, state == UplinkState::Forked);
         match down {
             Down::Renewed { of, life, origin, admission } if greeted => {
                 self.handle_renewed((of, life), (origin, admission))
@@ -57,16 +54,7 @@ impl<S: MetaStore> Replica<S> {
                 self.handle_answer(peer, serial, (ask, verdict), through, images)
             }
             Down::Marks { marks } => self.handle_marks(peer, &marks),
-            Down::Stable { versions } => {
-                Ok(self.contents.handle_stable(&mut self.core, &mut self.children, &versions)?)
-            }
-            Down::Want { versions } => {
-                self.contents.handle_wanted(&mut self.core, &mut self.children, versions)?;
-                Ok(())
-            }
-            Down::Seek { versions } => {
-                Ok(self.contents.handle_sought(&mut self.core, &mut self.children, &self.uplink, versions)?)
-            }
+            said @ (Down::Stable { .. } | Down::Want { .. } | Down::Seek { .. }) => self.handle_contents_said(said),
             Down::Shared { file, version } => {
                 self.core.state.stage_output(Output::Shared { file, version });
                 Ok(())
@@ -75,9 +63,7 @@ impl<S: MetaStore> Replica<S> {
                 self.handle_locks_said(said)
             }
             said @ (Down::GiveLock { .. } | Down::LockGiven { .. } | Down::BringsLocks { .. }) => {
-                let done = self.locks.handle_lock_news(&mut self.core, &mut self.children, said);
-                self.settle_requests();
-                done
+                self.handle_lock_news(said)
             }
             Down::Facts { ask, facts } => Ok(self.handle_facts(ask, facts)?),
             Down::Sent { version, bytes } => {
@@ -93,6 +79,26 @@ impl<S: MetaStore> Replica<S> {
                 Ok(())
             }
         }
+    }
+
+    /// What the parent says of contents.
+    fn handle_contents_said(&mut self, said: Down) -> Result<(), StepError> {
+        let (core, children) = (&mut self.core, &mut self.children);
+        if let Down::Stable { versions } = said {
+            self.contents.handle_stable(core, children, &versions)?;
+        } else if let Down::Want { versions } = said {
+            self.contents.handle_wanted(core, children, versions)?;
+        } else if let Down::Seek { versions } = said {
+            self.contents.handle_sought(core, children, &self.uplink, versions)?;
+        }
+        Ok(())
+    }
+
+    /// What the parent says of the locks of clients that are elsewhere.
+    fn handle_lock_news(&mut self, said: Down) -> Result<(), StepError> {
+        let done = self.locks.handle_lock_news(&mut self.core, &mut self.children, said);
+        self.settle_requests();
+        done
     }
 
     fn handle_pong(&mut self, number: u64, through: Option<CommitNumber>) {
