@@ -1,5 +1,6 @@
 //! `check-imports`: crates import lower floors only, and floors 0 and 1, `proto` and `transfer` know no input or output. Some folders
-//! inside a crate know nothing of others.
+//! inside a crate know nothing of others, files import each other in small circles at most ([`crate::circles`]), and what a manifest
+//! lists is used ([`crate::unused`]).
 //!
 //! The manifests are the truth: what a manifest does not list cannot be imported. Inside a crate it is what the sources name.
 
@@ -95,17 +96,22 @@ pub(crate) fn main() -> Result<()> {
             problems.extend(named.map(|(line, word)| format!("{}:{line} names {word}", file.display())));
         }
     }
+    problems.extend(crate::circles::problems(&root.join("crates"))?);
+    problems.extend(crate::unused::problems(&root.join("crates"))?);
     for problem in &problems {
         eprintln!("{problem}");
     }
     if !problems.is_empty() {
-        bail!("{} imports break the table of floors in ARCHITECTURE.md", problems.len());
+        bail!(
+            "{} imports break the rules: the table of floors in ARCHITECTURE.md, no circles, nothing unused",
+            problems.len()
+        );
     }
     println!("{count} crates keep to their floors, {} folders to theirs", APART.len());
     Ok(())
 }
 
-fn manifests(crates: &Path) -> Result<Vec<PathBuf>> {
+pub(crate) fn manifests(crates: &Path) -> Result<Vec<PathBuf>> {
     let listing = std::fs::read_dir(crates).with_context(|| format!("list {}", crates.display()))?;
     let mut manifests: Vec<PathBuf> =
         listing.flatten().map(|entry| entry.path().join("Cargo.toml")).filter(|path| path.exists()).collect();
@@ -114,7 +120,7 @@ fn manifests(crates: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// All files of a folder that are compiled, in order.
-fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
+pub(crate) fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
     let listing = std::fs::read_dir(folder).with_context(|| format!("list {}", folder.display()))?;
     let mut paths: Vec<PathBuf> = listing.flatten().map(|entry| entry.path()).collect();
     paths.sort();

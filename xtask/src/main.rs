@@ -1,10 +1,12 @@
 //! Development tasks: `cargo xtask …` (see `.cargo/config.toml`) or `cargo run --package xtask -- …`.
 
 mod check_imports;
+mod circles;
 mod explore;
 mod mutants;
 mod sim;
 mod supply;
+mod unused;
 
 use anyhow::{Result, bail};
 

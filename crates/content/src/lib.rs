@@ -13,6 +13,9 @@
 //!
 //! `docs/format/content.md` draws the format.
 
+// What is new must be thought of wherever kinds are told apart.
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+
 pub mod builder;
 pub mod chunker;
 pub mod difference;

@@ -9,6 +9,9 @@
 //! what happens and answers which versions to send. It asks one [`PropagationPolicy`], of
 //! which every mechanism of the research has one in a file of its own.
 
+// What is new must be thought of wherever kinds are told apart.
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+
 mod adaptive_delay;
 mod back_fetched;
 mod file_memory;

@@ -496,6 +496,30 @@ impl Contents {
             }
             Self::tell_stable(children, origin, record);
         }
+        self.settle_unheld(core, children, origin)
+    }
+
+    /// What the home has of an origin, or let go, and its writer does not hold any more: the home may have told those who waited for
+    /// it before we heard of it.
+    fn settle_unheld<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        origin: OriginId,
+    ) -> Result<(), StorageError> {
+        let stable = core.state.marks(origin)?.stable;
+        while let Some(first) = self.first_missing(core, origin)?.filter(|first| *first <= stable) {
+            let Ok(record) = RecordId::new(origin, first) else { return Ok(()) };
+            let is_awaited = core.state.tx().get_raw(&record_key(AWAITED, record))?.is_some();
+            let Some(missing) = Self::missing(core, record)?.filter(|missing| missing.everybody().next().is_none())
+            else {
+                return Ok(());
+            };
+            if is_awaited || Self::is_declared(core, record)? || Self::is_vanished(core, record)? {
+                return Ok(());
+            }
+            self.settle_missing(core, children, record, &missing);
+        }
         Ok(())
     }
 

@@ -14,7 +14,7 @@ mod core;
 mod opening;
 mod reading;
 
-pub(crate) use self::core::Core;
+pub(crate) use self::core::{Core, ForRequests};
 
 use crate::api::{Input, Output, PeerId, Role};
 use crate::children::Children;

@@ -10,7 +10,6 @@ pub(crate) mod watches;
 use crate::api::{Output, Role};
 use crate::replica::{Replica, StepError};
 use crate::upstream::claims::Made;
-pub(crate) use ends::ForRequests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use wayfs_types::request::{Outcome, Request, RequestId};

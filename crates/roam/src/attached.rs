@@ -107,6 +107,7 @@ impl Attached {
         };
     }
 
+    #[expect(clippy::wildcard_enum_match_arm, reason = "all else is for another phase")]
     fn greeted(&mut self, now: Time, input: &Input, best: Best, known: &mut Known, out: &mut Outbox) -> Work {
         let Best { server, draw } = best;
         match input {

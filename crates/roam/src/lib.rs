@@ -11,6 +11,9 @@
 //! }
 //! ```
 
+// What is new must be thought of wherever kinds are told apart.
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+
 mod api;
 mod attached;
 mod choice;

@@ -93,7 +93,15 @@ impl Roam {
             }
             Input::LookAgain => self.hurry(now),
             Input::SessionEnded { dial } => self.session_ended(now, dial),
-            input => self.go_on(now, &input),
+            input @ (Input::Dialled { .. }
+            | Input::DialFailed { .. }
+            | Input::Greeted { .. }
+            | Input::Refused { .. }
+            | Input::Looked { .. }
+            | Input::NewsSwapped { .. }
+            | Input::LookedAround { .. }
+            | Input::AskedIn { .. }
+            | Input::Tick) => self.go_on(now, &input),
         }
     }
 
@@ -135,6 +143,7 @@ impl Roam {
     }
 
     /// What was asked of the driver is answered, or a time has come.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "all else is for another phase")]
     fn go_on(&mut self, now: Time, input: &Input) {
         match std::mem::replace(&mut self.phase, Phase::Offline) {
             Phase::Offline => {}
@@ -185,7 +194,11 @@ impl Roam {
                 attached.note_servers(now, &mut self.known, &mut self.out);
                 self.phase = Phase::Attached(attached);
             }
-            phase => self.phase = phase,
+            phase @ (Phase::Offline
+            | Phase::Greeting(_)
+            | Phase::AskingIn(..)
+            | Phase::LookingAround(..)
+            | Phase::Resting(..)) => self.phase = phase,
         }
     }
 
@@ -292,7 +305,13 @@ impl Roam {
                     self.search(now);
                 }
             }
-            phase => self.phase = phase,
+            phase @ (Phase::Offline
+            | Phase::Searching(_)
+            | Phase::Greeting(_)
+            | Phase::AskingIn(..)
+            | Phase::LookingAround(..)
+            | Phase::Resting(..)
+            | Phase::Attached(_)) => self.phase = phase,
         }
     }
 

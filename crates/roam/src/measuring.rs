@@ -89,7 +89,12 @@ impl Measuring {
                     after_look(now, round, (left, best), view, out)
                 }
                 Step::Over(best) => return Progress::Over(best.and_then(|best| still_a_server(best, view, out))),
-                step => return Progress::Goes(Self { by_hand, step }),
+                step @ (Step::Swapping(_)
+                | Step::Asking(_)
+                | Step::Comparing(_)
+                | Step::Hearing(..)
+                | Step::Pausing(..)
+                | Step::Rounds(..)) => return Progress::Goes(Self { by_hand, step }),
             };
         }
     }

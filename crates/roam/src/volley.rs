@@ -68,6 +68,7 @@ impl Volley {
     }
 
     /// Takes in what became of a dial.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "all else is for another phase")]
     pub(crate) fn handle(&mut self, now: Time, input: &Input) {
         match input {
             Input::Dialled { dial, node, rtt } => self.answered(now, *dial, (*node, *rtt)),
@@ -119,6 +120,7 @@ pub(crate) struct Late {
 
 impl Late {
     /// Takes in what became of a dial.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "all else is for another phase")]
     pub(crate) fn handle(&mut self, input: &Input) {
         match input {
             Input::Dialled { dial, node, rtt } => {

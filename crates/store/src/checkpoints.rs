@@ -9,6 +9,9 @@ use wayfs_types::StorageError;
 
 /// Pause after something that did not go for want of room or descriptors.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
+/// Pause after tables were opened anew, in which nobody's wish counts: what failed in the middle may do so again, if there is
+/// less room than the disk says (a quota), and each time writes much.
+const REOPENED_PAUSE: Duration = Duration::from_secs(2);
 
 /// What is to be done, one step at a time.
 pub(crate) struct Checkpoints {
@@ -26,11 +29,18 @@ pub(crate) enum Step {
     Idle,
     /// It did not go, and may later.
     Postponed,
+    /// The tables were opened anew, after something failed in the middle.
+    Reopened,
 }
 
 impl Checkpoints {
     pub(crate) fn new(tables: Arc<Tables>) -> Self {
         Self { tables, is_merge_due: true }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn tables(&self) -> &Tables {
+        &self.tables
     }
 
     /// Does what is most urgent: what writers wait for first.
@@ -39,18 +49,21 @@ impl Checkpoints {
         if tables.check().is_err() {
             return Step::Idle;
         }
-        let done = if tables.index.is_full() {
-            tables.turn()
+        let (done, what) = if tables.has_leftovers() {
+            // They may be the very room that the others lack.
+            (tables.reopen(), Step::Reopened)
+        } else if tables.index.is_full() {
+            (tables.turn(), Step::Done)
         } else if tables.index.is_sealed() {
             self.is_merge_due = true;
-            tables.flush()
+            (tables.flush(), Step::Done)
         } else if self.is_merge_due {
-            self.merge()
+            (self.merge(), Step::Done)
         } else {
             return Step::Idle;
         };
         match done {
-            Ok(()) => Step::Done,
+            Ok(()) => what,
             Err(StorageError::Poisoned(_)) => Step::Idle,
             Err(error) => {
                 tracing::debug!(%error, "a checkpoint was postponed");
@@ -61,7 +74,10 @@ impl Checkpoints {
 
     fn merge(&mut self) -> Result<(), StorageError> {
         let before = self.tables.index.unmerged();
-        self.tables.merge()?;
+        let merged = self.tables.merge();
+        // One that failed in the middle is tried again after the next flush.
+        self.is_merge_due = !self.tables.has_leftovers();
+        merged?;
         let after = self.tables.index.unmerged();
         self.is_merge_due = after != before && after >= usize::from(UNMERGED_MIN);
         Ok(())
@@ -137,6 +153,11 @@ impl Signal {
     /// Waits for something to do; false: it is over.
     fn next(&self, last: Step) -> bool {
         let mut state = self.state();
+        if last == Step::Reopened {
+            let waited = self.wake.wait_timeout_while(state, REOPENED_PAUSE, |state| !state.is_ending);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            state.is_wanted = true;
+        }
         while !state.is_ending && !state.is_wanted && last != Step::Done {
             if last == Step::Postponed {
                 state = self.wake.wait_timeout(state, RETRY_PAUSE).unwrap_or_else(PoisonError::into_inner).0;

@@ -8,16 +8,17 @@
 //! Each value has a checksum, and each batch a place in the [`crate::chain`], which shows where the store ends. Room is
 //! kept free so that no write fails in the middle, and a sync does not hold up commits.
 
-use crate::chain::{END_PREFIX, TABLE_PREFIX};
+use crate::chain::END_PREFIX;
 use crate::checked_value;
 use crate::directory::DataDir;
 use crate::disk_opening::{OnLoss, Opened};
 use crate::disk_writing::{Pressure, Shared};
-use crate::error::{OpenError, is_no_space};
+use crate::error::OpenError;
 use crate::gathering::{Direction, Gathering};
-use crate::index::Pair;
 use crate::log::disk::SystemDisk;
+use crate::meta_config::{MetaConfig, MetaReport};
 use crate::snapshot::MetaSnapshot;
+use crate::stored::{pair, read_error, stored_key};
 use crate::syncer::{SyncBackend, Syncer};
 use std::sync::Arc;
 use wayfs_types::{Batch, MetaStore, Pairs, StorageError, Ticket};
@@ -26,39 +27,6 @@ use wayfs_types::{Batch, MetaStore, Pairs, StorageError, Ticket};
 const KEY_MAX: usize = 4096;
 /// Longest value, in bytes.
 const VALUE_MAX: usize = 64 << 20;
-
-/// How a metadata store uses memory and disk.
-#[derive(Debug, Clone, Copy)]
-pub struct MetaConfig {
-    /// Bytes of blocks kept in memory. Default 64 MiB; less costs disk reads for cold keys.
-    pub cache_bytes: u64,
-    /// Bytes of recent writes kept in memory before they go to a table. Default 32 MiB;
-    /// more makes fewer tables (most rows of the log die young and never reach one) and a longer open.
-    pub memtable_bytes: u64,
-    /// Bytes of commits gathered in memory, under one ticket, before they are written as one batch, unless they
-    /// are synced or written ([`Syncer::write`]) before. Default 1 MiB. Zero: each commit is a batch of its own,
-    /// and nothing that was committed is lost with the process.
-    pub gather_bytes: usize,
-    /// Bytes left free on the file system, so that no write fails in the middle. Default 64 MiB.
-    pub min_free: u64,
-}
-
-impl Default for MetaConfig {
-    fn default() -> Self {
-        Self { cache_bytes: 64 << 20, memtable_bytes: 32 << 20, gather_bytes: 1 << 20, min_free: 64 << 20 }
-    }
-}
-
-/// What an open found.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct MetaReport {
-    /// The last batch in the store.
-    pub committed: Ticket,
-    /// Bytes of a batch that a crash left half written and that were cut off.
-    pub torn_bytes: u64,
-    /// Damage that was accepted, in words.
-    pub accepted: Option<String>,
-}
 
 /// Tables on disk.
 pub struct DiskMetaStore {
@@ -232,14 +200,6 @@ impl MetaStore for DiskMetaStore {
     }
 }
 
-/// A key as the index has it.
-pub(crate) fn stored_key(key: &[u8]) -> Vec<u8> {
-    let mut stored = Vec::with_capacity(1 + key.len());
-    stored.push(TABLE_PREFIX);
-    stored.extend_from_slice(key);
-    stored
-}
-
 /// Refuses what the log could not take.
 fn check_lengths(batch: &Batch) -> Result<(), StorageError> {
     for (key, value) in &batch.changes {
@@ -249,20 +209,4 @@ fn check_lengths(batch: &Batch) -> Result<(), StorageError> {
         }
     }
     Ok(())
-}
-
-/// A pair as it was committed.
-pub(crate) fn pair(stored: Pair) -> Result<(Vec<u8>, Vec<u8>), StorageError> {
-    let (key, sealed) = stored.map_err(read_error)?;
-    let value = checked_value::open(&key, &sealed)?;
-    Ok((key.get(1..).unwrap_or_default().to_vec(), value.to_vec()))
-}
-
-/// A read that fails in the index met damage or a failing disk; the store itself goes on.
-fn read_error(error: lsm_tree::Error) -> StorageError {
-    match error {
-        lsm_tree::Error::Io(error) if is_no_space(&error) => StorageError::NoSpace,
-        lsm_tree::Error::Io(error) => StorageError::Io(error.to_string()),
-        other => StorageError::Corrupt(other.to_string()),
-    }
 }

@@ -2,20 +2,20 @@
 
 use crate::chain::Chain;
 use crate::directory::{DataDir, make_private, sync_directory};
-use crate::disk_meta::{MetaConfig, MetaReport};
 use crate::durable_marker::DurableMarker;
 use crate::error::OpenError;
 use crate::index::Index;
 use crate::log::disk::LogDisk;
 use crate::log::format::encode_header;
-use crate::log::inspection::{FoundFile, Inspection, Met, inspect};
+use crate::log::inspection::{FoundFile, Inspection};
 use crate::log::repair::{keep_evidence, set_aside};
 use crate::log::writer::{LogWriter, OlderFile, OpenFile, Prepare};
+use crate::meta_config::{MetaConfig, MetaReport};
+use crate::replaying::replay;
 use crate::space::Space;
 use crate::tables::{Tables, Tail};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use wayfs_types::Ticket;
 
 /// Whether an open may go on after a loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,21 +81,6 @@ impl Opened {
         let tail = Tail { chain: found, log, sealed_through };
         Ok(Self { tables: Tables::new(Arc::new(index), space, tail), marker, report })
     }
-}
-
-/// Applies to the index what the log has after it. Tables in memory end where files do, as they did when these were written.
-fn replay(log: &Path, index: &Index) -> Result<(Inspection, Ticket), OpenError> {
-    let from = index.chain()?;
-    let mut sealed_through = from.ticket;
-    let inspection = inspect(log, from, &mut |met| match met {
-        Met::Batch(items) => index.apply_read(items),
-        Met::Turn(last) if last.ticket > sealed_through => {
-            index.seal(last);
-            sealed_through = last.ticket;
-        }
-        Met::Turn(_) => {}
-    })?;
-    Ok((inspection, sealed_through))
 }
 
 /// Whether what was found may be gone on with. What does not belong to it is taken out of the log; says what loss was accepted.

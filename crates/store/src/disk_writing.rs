@@ -13,13 +13,14 @@
 use crate::checked_value;
 use crate::checkpoints::Checkpointer;
 use crate::directory::DataDir;
-use crate::disk_meta::{MetaConfig, stored_key};
 use crate::disk_opening::Opened;
 use crate::durable_marker::DurableMarker;
 use crate::error::OpenError;
 use crate::gathering::{Changes, Gathering};
 use crate::group_sync::GroupSync;
 use crate::log::format::Item;
+use crate::meta_config::MetaConfig;
+use crate::stored::stored_key;
 use crate::syncer::SyncBackend;
 use crate::tables::{Tables, Tail};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

@@ -5,13 +5,14 @@
 //! with empty ones and learns anew. Nothing is removed: what is cut or set aside lies in `damaged/`.
 
 use crate::directory::{DataDir, sync_directory};
-use crate::disk_meta::{DiskMetaStore, MetaConfig};
+use crate::disk_meta::DiskMetaStore;
 use crate::disk_opening::Places;
 use crate::durable_marker::DurableMarker;
 use crate::error::OpenError;
 use crate::index::Index;
 use crate::log::inspection::{Inspection, inspect};
 use crate::log::repair::free_name;
+use crate::meta_config::MetaConfig;
 use std::path::PathBuf;
 use wayfs_types::{MetaStore, StorageError, Ticket};
 

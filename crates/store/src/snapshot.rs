@@ -1,8 +1,8 @@
 //! The tables as they were at one moment, read while the store goes on.
 
 use crate::chain::{END_PREFIX, TABLE_PREFIX};
-use crate::disk_meta::pair;
 use crate::index::{Hold, Index};
+use crate::stored::pair;
 use std::sync::Arc;
 use wayfs_types::StorageError;
 

@@ -49,7 +49,12 @@ pub(crate) struct Space {
     min_free: u64,
     /// Bytes promised to reservations and not used yet.
     reserved: AtomicU64,
+    /// Bytes that may be accepted while a merge is under way, which needs the rest; [`NO_MERGE`] if none is.
+    beside_merge: AtomicU64,
 }
+
+/// No bound for what is accepted but the disk's.
+const NO_MERGE: u64 = u64::MAX;
 
 /// There is not enough room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +66,7 @@ pub(crate) struct NoRoom {
 impl Space {
     pub(crate) fn watch(directory: &Path, min_free: u64) -> std::io::Result<Self> {
         let directory = OwnedFd::from(std::fs::File::open(directory)?);
-        Ok(Self { directory, min_free, reserved: AtomicU64::new(0) })
+        Ok(Self { directory, min_free, reserved: AtomicU64::new(0), beside_merge: AtomicU64::new(NO_MERGE) })
     }
 
     /// Bytes that ordinary writes leave free.
@@ -83,8 +88,31 @@ impl Space {
 
     /// Checks that `needed` bytes may be written.
     pub(crate) fn check(&self, needed: u64) -> std::io::Result<Result<(), NoRoom>> {
-        let available = self.available()?;
-        Ok(if needed <= available { Ok(()) } else { Err(NoRoom { needed, available }) })
+        let available = self.available()?.min(self.beside_merge.load(Ordering::Relaxed));
+        if needed > available {
+            return Ok(Err(NoRoom { needed, available }));
+        }
+        let take = |left: u64| (left != NO_MERGE).then(|| left.saturating_sub(needed));
+        // No merge: nothing to count.
+        let _ = self.beside_merge.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+        Ok(Ok(()))
+    }
+
+    /// Checks that a merge which writes at most `needed` bytes may begin, and keeps that room from what is accepted until
+    /// [`Space::end_merge`]. It may use half of what ordinary writes leave free, and leaves `margin` to the file system.
+    pub(crate) fn begin_merge(&self, needed: u64, margin: u64) -> std::io::Result<Result<(), NoRoom>> {
+        let margin = margin.max(self.min_free / 2);
+        let left = self.free()?.saturating_sub(self.reserved.load(Ordering::Relaxed));
+        let Some(beside) = left.checked_sub(needed.saturating_add(margin)) else {
+            return Ok(Err(NoRoom { needed, available: left.saturating_sub(margin) }));
+        };
+        self.beside_merge.store(beside, Ordering::Relaxed);
+        Ok(Ok(()))
+    }
+
+    /// The merge ended.
+    pub(crate) fn end_merge(&self) {
+        self.beside_merge.store(NO_MERGE, Ordering::Relaxed);
     }
 
     /// Promises bytes; [`Space::release`] takes the promise back.
@@ -120,5 +148,22 @@ mod tests {
         assert_eq!(Reserves::of_size(1 << 40), Reserves { meta: 64 << 20, contents: 128 << 20, segment: 64 << 20 });
         assert_eq!(Reserves::of_size(400 << 20), Reserves { meta: 25 << 20, contents: 50 << 20, segment: 25 << 18 });
         assert_eq!(Reserves::of_size(60 << 20), Reserves { meta: 16 << 20, contents: 32 << 20, segment: 2 << 20 });
+    }
+
+    #[test]
+    fn what_a_merge_needs_is_kept_from_what_is_accepted() {
+        let scratch = tempfile::tempdir().unwrap();
+        let Some(disk) = crate::tests::SmallDisk::mount_at(scratch.path(), 8) else { return };
+        let space = Space::watch(disk.path(), 2 << 20).unwrap();
+        let free = space.free().unwrap();
+        assert_eq!(space.begin_merge(free, 0).unwrap(), Err(NoRoom { needed: free, available: free - (1 << 20) }));
+        assert_eq!(space.check(5 << 20).unwrap(), Ok(()), "none began");
+        // Half of the reserve stays, a mebibyte.
+        assert_eq!(space.begin_merge(free - (3 << 20), 0).unwrap(), Ok(()));
+        assert_eq!(space.check(1 << 20).unwrap(), Ok(()));
+        assert_eq!(space.check(1 << 20).unwrap(), Ok(()));
+        assert_eq!(space.check(1).unwrap(), Err(NoRoom { needed: 1, available: 0 }));
+        space.end_merge();
+        assert_eq!(space.check(5 << 20).unwrap(), Ok(()));
     }
 }

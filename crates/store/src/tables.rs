@@ -2,13 +2,15 @@
 
 use crate::chain::Chain;
 use crate::descriptors::is_exhausted;
-use crate::error::is_no_space;
+use crate::error::{OpenError, is_no_space};
 use crate::index::Index;
 use crate::log::disk::LogFile;
 use crate::log::format::{Item, encode_batch};
 use crate::log::writer::LogWriter;
 use crate::poison::Poison;
+use crate::replaying::replay;
 use crate::space::Space;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wayfs_types::{StorageError, Ticket};
 
@@ -30,6 +32,8 @@ pub(crate) struct Tables {
     tail: Mutex<Tail>,
     /// Held through a sync of the log.
     syncing: Mutex<()>,
+    /// A flush or a merge failed in the middle: what it wrote takes room until the tables are opened anew.
+    has_leftovers: AtomicBool,
 }
 
 /// Where the log is.
@@ -45,7 +49,8 @@ impl Tables {
     pub(crate) fn new(index: Arc<Index>, space: Space, tail: Tail) -> Self {
         space.promise(tail.log.older_bytes());
         let (poison, turning, syncing) = (Poison::default(), Mutex::default(), Mutex::default());
-        Self { index, space, poison, turning, tail: Mutex::new(tail), syncing }
+        let has_leftovers = AtomicBool::new(false);
+        Self { index, space, poison, turning, tail: Mutex::new(tail), syncing, has_leftovers }
     }
 
     pub(crate) fn tail(&self) -> MutexGuard<'_, Tail> {
@@ -88,7 +93,7 @@ impl Tables {
     /// Checks that so many bytes fit on the disk.
     fn check_room(&self, len: u64) -> Result<(), StorageError> {
         let free = self.space.free();
-        let free = free.map_err(|error| StorageError::Busy(format!("look at the free room: {error}")))?;
+        let free = free.map_err(|error| no_look(&error))?;
         if free < len.saturating_add(DISK_MARGIN) { Err(StorageError::NoSpace) } else { Ok(()) }
     }
 
@@ -171,18 +176,84 @@ impl Tables {
             tracing::warn!(%error, "a file of the log was not removed");
         }
         self.space.release(before - tail.log.older_bytes());
+        drop(tail);
+        self.forget_replaced();
         Ok(())
+    }
+
+    /// Gives back what a flush or a merge replaced. A failure costs room until the next one.
+    fn forget_replaced(&self) {
+        {
+            let _no_batch = self.tail();
+            self.index.advance();
+        }
+        if let Err(error) = self.index.forget_replaced() {
+            tracing::debug!(%error, "tables that were replaced stay for now");
+        }
     }
 
     /// Merges some tables.
     pub(crate) fn merge(&self) -> Result<(), StorageError> {
-        self.check_room(self.index.disk_bytes().min(MERGE_MAX))?;
-        self.index.merge().map_err(|error| self.engine_failure("merge tables", &error))
+        let merged = self.begin_merge().and_then(|()| {
+            let merged = self.index.merge().map_err(|error| self.engine_failure("merge tables", &error));
+            self.space.end_merge();
+            merged
+        });
+        match merged {
+            Ok(()) => {
+                self.index.set_cramped(false);
+                self.forget_replaced();
+            }
+            Err(StorageError::NoSpace) => self.index.set_cramped(true),
+            Err(_) => {}
+        }
+        merged
+    }
+
+    fn begin_merge(&self) -> Result<(), StorageError> {
+        let room = self.space.begin_merge(self.index.disk_bytes().min(MERGE_MAX), DISK_MARGIN);
+        room.map_err(|error| no_look(&error))?.map_err(|_| StorageError::NoSpace)
+    }
+
+    /// Whether something takes room on the disk that [`Tables::reopen`] gives back.
+    pub(crate) fn has_leftovers(&self) -> bool {
+        self.has_leftovers.load(Ordering::Relaxed)
+    }
+
+    /// Opens the tables anew, as after a crash, but with the log as it is. Batches are gathered meanwhile, and readers wait.
+    pub(crate) fn reopen(&self) -> Result<(), StorageError> {
+        let _turning = self.turning.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tail = self.tail();
+        self.check()?;
+        let replayed = self.index.reopen(|fresh| replay(tail.log.directory(), fresh));
+        let replayed = replayed.map_err(|error| self.reopen_failure(&error))?;
+        let (found, sealed_through) = replayed.ok_or_else(|| StorageError::Busy("snapshots are open".to_owned()))?;
+        if found.last != tail.chain {
+            let found = found.last.ticket;
+            return Err(self.poisoned("open tables again", &format_args!("the log ends at batch {found}")));
+        }
+        // What became needless of the log goes with the next flush.
+        tail.sealed_through = sealed_through;
+        self.has_leftovers.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Tables that are on disk and the log hold everything, so that what failed for want of descriptors is tried again.
+    fn reopen_failure(&self, error: &OpenError) -> StorageError {
+        match error {
+            OpenError::Io { source, .. } | OpenError::Engine(lsm_tree::Error::Io(source)) => {
+                self.failure("open tables again", source)
+            }
+            other => self.poisoned("open tables again", other),
+        }
     }
 
     fn engine_failure(&self, what: &str, error: &lsm_tree::Error) -> StorageError {
         match error {
-            lsm_tree::Error::Io(error) => self.failure(what, error),
+            lsm_tree::Error::Io(error) => {
+                self.has_leftovers.store(true, Ordering::Relaxed);
+                self.failure(what, error)
+            }
             other => self.poisoned(what, other),
         }
     }
@@ -197,4 +268,9 @@ impl Tables {
             self.poisoned(what, error)
         }
     }
+}
+
+/// The room on the disk is not known.
+fn no_look(error: &std::io::Error) -> StorageError {
+    StorageError::Busy(format!("look at the free room: {error}"))
 }

@@ -13,7 +13,7 @@ mod power_cuts;
 use crate::{DataDir, DiskMetaStore, MetaConfig, Role};
 use std::fs::File;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A server's data directory.
 pub(crate) fn data_dir(path: &Path) -> DataDir {
@@ -79,17 +79,26 @@ impl Random {
 
 /// A small file system that fills up; unmounted when it goes.
 pub(crate) struct SmallDisk {
-    directory: tempfile::TempDir,
+    path: PathBuf,
+    /// Removed with it.
+    scratch: Option<tempfile::TempDir>,
 }
 
 impl SmallDisk {
     /// None, with the reason printed, where mounting is not allowed.
     pub(crate) fn mount(mib: u32) -> Option<Self> {
         let directory = tempfile::tempdir().expect("makes a directory");
+        let mut disk = Self::mount_at(directory.path(), mib)?;
+        disk.scratch = Some(directory);
+        Some(disk)
+    }
+
+    /// The same in a directory that is there.
+    pub(crate) fn mount_at(path: &Path, mib: u32) -> Option<Self> {
         let options = std::ffi::CString::new(format!("size={mib}m")).expect("has no zero byte");
         let flags = rustix::mount::MountFlags::empty();
-        match rustix::mount::mount("wayfs-test", directory.path(), "tmpfs", flags, options.as_c_str()) {
-            Ok(()) => Some(Self { directory }),
+        match rustix::mount::mount("wayfs-test", path, "tmpfs", flags, options.as_c_str()) {
+            Ok(()) => Some(Self { path: path.to_path_buf(), scratch: None }),
             Err(error) => {
                 eprintln!("skipped: a small disk cannot be mounted here: {error}");
                 None
@@ -98,12 +107,18 @@ impl SmallDisk {
     }
 
     pub(crate) fn path(&self) -> &Path {
-        self.directory.path()
+        &self.path
+    }
+
+    /// Bytes that are free.
+    pub(crate) fn free(&self) -> u64 {
+        let disk = rustix::fs::statvfs(&self.path).expect("tells its room");
+        disk.f_bavail * disk.f_frsize
     }
 }
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        let _ = rustix::mount::unmount(self.directory.path(), rustix::mount::UnmountFlags::DETACH);
+        let _ = rustix::mount::unmount(&self.path, rustix::mount::UnmountFlags::DETACH);
     }
 }

@@ -9,6 +9,9 @@
 //! * [`search`]: whom to ask for a chunk that is not here.
 //! * [`uploads`]: the queue of contents for the parent, and what becomes of those that fail.
 
+// What is new must be thought of wherever kinds are told apart.
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+
 pub mod fetches;
 mod order;
 mod patience;

@@ -111,7 +111,9 @@ fn check_kind(kind: &Kind) -> Result<(), FsError> {
         Kind::Directory => Err(FsError::Invalid),
         Kind::Symlink(target) if target.is_empty() => Err(FsError::NotFound),
         Kind::Symlink(target) if target.len() > SYMLINK_TARGET_LEN_MAX => Err(FsError::NameTooLong),
-        _ => Ok(()),
+        Kind::File | Kind::Symlink(_) | Kind::Fifo | Kind::Socket | Kind::CharDevice(_) | Kind::BlockDevice(_) => {
+            Ok(())
+        }
     }
 }
 
@@ -273,6 +275,8 @@ fn store(view: &impl View, file: FileId, base: RecordId, content: &Content, mtim
     match inode.kind {
         Kind::File if content.is_well_formed() => Ok(Op::Store { file, base, content: content.clone(), mtime }),
         Kind::Directory => Err(FsError::IsDirectory.into()),
-        _ => Err(FsError::Invalid.into()),
+        Kind::File | Kind::Symlink(_) | Kind::Fifo | Kind::Socket | Kind::CharDevice(_) | Kind::BlockDevice(_) => {
+            Err(FsError::Invalid.into())
+        }
     }
 }

@@ -16,8 +16,6 @@ use wayfs_types::{Chain, Op, Record};
 #[must_use]
 pub fn chained(before: Chain, record: &Record) -> Chain {
     let bytes = postcard::to_allocvec(record).expect("records encode into memory");
-    match record.op {
-        Op::Skip { .. } => Chain::START.then(&bytes),
-        _ => before.then(&bytes),
-    }
+    let before = if matches!(record.op, Op::Skip { .. }) { Chain::START } else { before };
+    before.then(&bytes)
 }

@@ -310,7 +310,12 @@ fn take_name(inode: &mut Inode, place: &Place) {
 fn marker(inode: Inode, last: Place, remover: RecordId) -> Inode {
     let kind = match inode.kind {
         Kind::Symlink(_) => Kind::Symlink(Default::default()),
-        other => other,
+        other @ (Kind::File
+        | Kind::Directory
+        | Kind::Fifo
+        | Kind::Socket
+        | Kind::CharDevice(_)
+        | Kind::BlockDevice(_)) => other,
     };
     Inode {
         kind,

@@ -7,6 +7,9 @@
 //!
 //! `docs/conflicts.md` tells users what happens when two updates meet.
 
+// What is new must be thought of wherever kinds are told apart.
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+
 mod apply;
 mod attributes;
 mod build;

@@ -137,7 +137,18 @@ fn moved<V: ViewMut>(edit: &mut Edit<'_, V>, op: &Op, effect: Effect) -> Result<
         Op::Create { parent, name, .. } | Op::Mkdir { parent, name, .. } => {
             Some(Place { parent: *parent, name: name.clone() })
         }
-        _ => None,
+        Op::Link { .. }
+        | Op::Unlink { .. }
+        | Op::Rmdir { .. }
+        | Op::Rename { .. }
+        | Op::SetAttr { .. }
+        | Op::SetXattr { .. }
+        | Op::Store { .. }
+        | Op::Resolve { .. }
+        | Op::Touch
+        | Op::Skip { .. }
+        | Op::Lost { .. }
+        | Op::Exchange { .. } => None,
     };
     let kind = ConflictKind::Limited;
     let outcome = edit.report(Met { kind, file, copy: Some(file), winner: edit.record.id, place })?;
@@ -190,7 +201,20 @@ fn forbidden_thing(record: &Record) -> Option<FileId> {
     match &record.op {
         Op::Create { parent, kind: Kind::CharDevice(_) | Kind::BlockDevice(_), .. } => Some(*parent),
         Op::SetXattr { file, name, value: Some(_) } if is_of_the_system(name) => Some(*file),
-        _ => None,
+        Op::Create { .. }
+        | Op::Mkdir { .. }
+        | Op::Link { .. }
+        | Op::Unlink { .. }
+        | Op::Rmdir { .. }
+        | Op::Rename { .. }
+        | Op::SetAttr { .. }
+        | Op::SetXattr { .. }
+        | Op::Store { .. }
+        | Op::Resolve { .. }
+        | Op::Touch
+        | Op::Skip { .. }
+        | Op::Lost { .. }
+        | Op::Exchange { .. } => None,
     }
 }
 
@@ -212,7 +236,18 @@ fn squashed(view: &impl View, limits: &Limits, op: &Op) -> Result<Option<Op>, St
         Op::SetAttr { change, .. } if limits.squash.is_some() => {
             is_changed |= change.uid.take().is_some() | change.gid.take().is_some();
         }
-        _ => {}
+        Op::Link { .. }
+        | Op::Unlink { .. }
+        | Op::Rmdir { .. }
+        | Op::Rename { .. }
+        | Op::SetAttr { .. }
+        | Op::SetXattr { .. }
+        | Op::Store { .. }
+        | Op::Resolve { .. }
+        | Op::Touch
+        | Op::Skip { .. }
+        | Op::Lost { .. }
+        | Op::Exchange { .. } => {}
     }
     if limits.no_setid {
         let mode = match &mut op {
@@ -221,7 +256,19 @@ fn squashed(view: &impl View, limits: &Limits, op: &Op) -> Result<Option<Op>, St
                 let changed = inode(view, resolve(view, *file)?)?;
                 (!changed.is_some_and(|inode| inode.is_directory())).then_some(mode)
             }
-            _ => None,
+            Op::Mkdir { .. }
+            | Op::Link { .. }
+            | Op::Unlink { .. }
+            | Op::Rmdir { .. }
+            | Op::Rename { .. }
+            | Op::SetAttr { .. }
+            | Op::SetXattr { .. }
+            | Op::Store { .. }
+            | Op::Resolve { .. }
+            | Op::Touch
+            | Op::Skip { .. }
+            | Op::Lost { .. }
+            | Op::Exchange { .. } => None,
         };
         if let Some(mode) = mode.filter(|mode| **mode & SET_ID != 0) {
             *mode &= !SET_ID;

@@ -137,7 +137,9 @@ impl Inode {
     pub fn links(&self) -> u32 {
         match self.kind {
             Kind::Directory => 2 + self.subdirectories,
-            _ => u32::try_from(self.places.len()).expect("bounded by LINKS_MAX").saturating_add(self.unlisted),
+            Kind::File | Kind::Symlink(_) | Kind::Fifo | Kind::Socket | Kind::CharDevice(_) | Kind::BlockDevice(_) => {
+                u32::try_from(self.places.len()).expect("bounded by LINKS_MAX").saturating_add(self.unlisted)
+            }
         }
     }
 

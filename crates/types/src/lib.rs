@@ -3,6 +3,9 @@
 //! Identifiers, names, times, contents, records, images, the storage trait and
 //! file-system requests. No input or output, no clock, no randomness.
 
+// What is new must be thought of wherever kinds are told apart.
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+
 mod chain;
 mod content;
 mod errors;

@@ -22,10 +22,7 @@ impl Record {
     /// The sequence of its origin that must have come before it; zero: none.
     pub fn follows(&self) -> u64 {
         let before = self.id.sequence() - 1;
-        match self.op {
-            Op::Skip { after, .. } => after.min(before),
-            _ => before,
-        }
+        if let Op::Skip { after, .. } = self.op { after.min(before) } else { before }
     }
 }
 

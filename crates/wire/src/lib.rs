@@ -3,6 +3,9 @@
 //! [`Message`] is the vocabulary, [`encode`] and [`decode`] the codec, [`check`] the
 //! bounds that hold for anything a peer may send. `docs/format/wire.md` draws the bytes.
 
+// What is new must be thought of wherever kinds are told apart.
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+
 mod check;
 mod codec;
 mod down;

@@ -71,6 +71,7 @@ impl<S: MetaStore> Replica<S> {
         self.settle_requests();
         self.locks.end_lock_rounds_of(&mut self.core, &mut self.children, origin);
         self.settle_requests();
+        self.uplink.drop_fact_asks_of(origin);
         if parting == Parting::Left {
             self.children.returning.forget(origin);
         }

@@ -1,10 +1,10 @@
 //! What every part of a replica may use.
 
 use crate::api::{Config, Output};
-use crate::requests::ForRequests;
 use crate::state::State;
 use crate::upstream::line::Line;
 use std::collections::VecDeque;
+use wayfs_types::request::{Outcome, RequestId};
 use wayfs_types::{Time, WallTime};
 
 /// Settings, state, time, and what goes out: handed to the parts' functions beside the part itself.
@@ -25,4 +25,31 @@ pub(crate) struct Core<S> {
     pub(crate) for_requests: Vec<ForRequests>,
     /// Work is left over that did not fit into this input's share.
     pub(crate) more_work: bool,
+}
+
+/// Something for requests that wait.
+#[derive(Debug)]
+pub(crate) enum ForRequests {
+    /// One ends so.
+    End {
+        id: RequestId,
+        outcome: Outcome,
+        /// Its answer goes out behind so many outputs.
+        behind: usize,
+    },
+    /// These look again.
+    Wake(Vec<RequestId>),
+}
+
+impl<S> Core<S> {
+    /// Ends a waiting request with an outcome.
+    pub(crate) fn end_request(&mut self, id: RequestId, outcome: Outcome) {
+        let behind = self.outputs.len();
+        self.for_requests.push(ForRequests::End { id, outcome, behind });
+    }
+
+    /// Those look again.
+    pub(crate) fn wake_requests(&mut self, ids: Vec<RequestId>) {
+        self.for_requests.push(ForRequests::Wake(ids));
+    }
 }

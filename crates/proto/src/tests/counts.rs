@@ -599,3 +599,40 @@ fn a_station_does_not_wait_for_another_number_of_a_client_that_has_nothing() {
         assert_eq!(losses.left(), None);
     }
 }
+
+/// Seed 162002838: what was overwritten before its contents came home is not held by its writer any more, and the home has let it go.
+/// A station that hears of it from the writer first waited for it for ever.
+#[test]
+fn what_the_home_let_go_before_a_station_heard_of_it_is_not_waited_for_there() {
+    let mut world = World::new();
+    let (station, client) = (world.add(Role::Station, "s1@s"), world.add(Role::Client, "ann@a"));
+    let up = world.connect(station, HOME);
+    let line = world.connect(client, HOME);
+    world.pass(Duration::from_secs(2));
+    world.names(client, FileId::ROOT).unwrap();
+    let [first, file] = ["book", "film"].map(|name| world.create(client, FileId::ROOT, name));
+    world.pass(Duration::from_secs(2));
+    world.hold_pushes(line, true);
+    world.stall(up, true);
+    // It is not safe, so that all from here on is sent again.
+    world.store(client, first, big("book"));
+    world.store(client, file, big("film"));
+    world.settle();
+    world.store(client, file, small("note"));
+    world.settle();
+    world.close(line);
+    world.settle();
+    world.connect(client, station);
+    world.settle();
+    // It hears that the home has the records before it has sent them.
+    world.step_down(up);
+    world.close(up);
+    world.settle();
+    world.connect(station, HOME);
+    world.pass(Duration::from_secs(5));
+    world.wait(client, Level::Stable).unwrap();
+    for host in [HOME, station, client] {
+        let ledger = world.hosts[host].replica.ledger().unwrap();
+        assert!(ledger.home_lacks.is_nothing(), "host {host}: {ledger:?}");
+    }
+}

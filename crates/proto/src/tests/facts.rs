@@ -211,6 +211,43 @@ fn a_fact_that_only_the_home_knows_is_unknown_while_it_cannot_be_asked() {
     assert_eq!(facts.stable, Fact::Unknown, "the station has no home to ask: {facts:?}");
 }
 
+/// A session's numbers of questions begin anew: what answered one of the last session was taken for the answer to another.
+#[test]
+fn the_answer_to_a_question_of_a_session_that_ended_answers_none_of_the_next() {
+    let (mut world, [writer, reader], lines) = two_sites();
+    let [stable, fresh] = ["film", "book"].map(|name| {
+        let file = world.create(writer, FileId::ROOT, name);
+        (file, world.store(writer, file, big(name)))
+    });
+    world.pass(Duration::from_secs(2));
+    world.names(reader, FileId::ROOT).unwrap();
+    world.wait(writer, Level::Stable).unwrap();
+    let newest = world.store(writer, fresh.0, big("another"));
+    world.pass(Duration::from_secs(2));
+    world.stall(lines[1], true);
+    let ask = |world: &mut World, (file, version)| {
+        let versions = vec![(file, version)];
+        let asked = world.request_within(reader, Request::Facts { versions }, Duration::from_secs(60));
+        world.settle();
+        asked
+    };
+    ask(&mut world, stable);
+    let line = world.line_of(reader);
+    world.close(line);
+    world.settle();
+    world.connect(reader, 2);
+    world.settle();
+    // One of them has the number of the first.
+    let asked: Vec<_> = (0..20).map(|_| ask(&mut world, (fresh.0, newest))).collect();
+    assert!(asked.iter().all(|asked| world.answer(reader, *asked).is_none()));
+    world.stall(lines[1], false);
+    world.settle();
+    for asked in asked {
+        let Some(Ok(Answer::Facts(facts))) = world.answer(reader, asked) else { panic!("no answer") };
+        assert_eq!(facts[0].stable, Fact::No, "the home lacks its contents: {facts:?}");
+    }
+}
+
 /// [S-refresh]
 #[test]
 fn whoever_refreshes_sees_what_was_visible_before() {

@@ -150,6 +150,13 @@ impl<S: MetaStore> Replica<S> {
 }
 
 impl Uplink {
+    /// A child's session is over: its next one gives its numbers to other questions.
+    pub(crate) fn drop_fact_asks_of(&mut self, child: OriginId) {
+        if let Some(upstream) = self.session.as_mut() {
+            upstream.fact_asks.retain(|_, asking| asking.asker.is_none_or(|(asker, _)| asker != child));
+        }
+    }
+
     /// Puts a question to the parent. `None`: there is none, or too many are under way.
     fn ask_facts<S: MetaStore>(&mut self, core: &mut Core<S>, asking: FactAsk) -> Option<AskId> {
         let upstream = self.session.as_mut().filter(|upstream| upstream.fact_asks.len() < ASKS_MAX)?;

@@ -10,7 +10,7 @@ use super::format::{HEADER_LEN, encode_header};
 use crate::chain::Chain;
 use std::collections::VecDeque;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use wayfs_types::Ticket;
 
@@ -67,6 +67,11 @@ impl LogWriter {
     pub(crate) fn prepare(&self) -> Prepare {
         let (number, directory) = (self.current.number.next(), self.directory.clone());
         Prepare { number, directory, disk: Arc::clone(&self.disk) }
+    }
+
+    /// Where the files are.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
     }
 
     /// Bytes of all files.

@@ -76,6 +76,23 @@ fn a_snapshot_stays_as_it_was_through_checkpoints_and_merges() {
     assert_eq!(rows, (0..20).map(|key| (vec![key], vec![20; 400])).collect::<Vec<_>>());
 }
 
+/// On a small disk the old tables are the room that the next rows need; nobody may write for days.
+#[test]
+fn what_was_merged_takes_no_room_after_the_merge() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (mut store, mut checkpoints) = open(scratch.path());
+    for round in 0..20 {
+        for key in 0..20 {
+            put(&mut store, key);
+        }
+        store.syncer().sync_to(store.committed()).unwrap();
+        while checkpoints.step() == Step::Done {}
+        let tables = scratch.path().join("meta/index/tables");
+        let on_disk = std::fs::read_dir(tables).unwrap().count();
+        assert_eq!(on_disk, checkpoints.tables().index.tables(), "after round {round}");
+    }
+}
+
 #[test]
 fn tables_say_how_far_they_hold_the_log() {
     let scratch = tempfile::tempdir().unwrap();
