@@ -14,7 +14,7 @@ const BOUNDS: &[(&str, usize)] = &[
     ("lab", 3),
     ("net", 10),
     ("node", 15),
-    ("proto", 74),
+    ("proto", 73),
     ("server", 14),
     ("sim", 18),
     ("tcp", 8),

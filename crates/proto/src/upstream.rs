@@ -48,8 +48,6 @@ use std::time::Duration;
 use wayfs_types::{CommitNumber, FileId, Key, MetaStore, OriginId, RecordId, StorageError, Time};
 use wayfs_wire::{AskId, KeyImage, Mark, Question, Up};
 
-/// Batches that nobody waits for are synced after so long.
-pub(crate) const SYNC_PERIOD: Duration = Duration::from_secs(1);
 /// Identifiers in one message.
 const IDS_PER_MESSAGE: usize = 65_536;
 /// Most former origins of a client that a greeting names: the newest. What a home lost of older ones is not found.

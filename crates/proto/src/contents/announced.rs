@@ -1,6 +1,5 @@
 //! Contents that the driver announced before any record named them: a push may overtake its record.
 
-use crate::contents::Contents;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use wayfs_types::{Content, Time, Top};
@@ -34,7 +33,7 @@ impl Announced {
         }
     }
 
-    fn tops(&self) -> impl Iterator<Item = &Top> {
+    pub(crate) fn tops(&self) -> impl Iterator<Item = &Top> {
         self.times.keys()
     }
 
@@ -54,13 +53,5 @@ impl Announced {
     /// Whether the driver announced these contents, and no record of ours or of a child named them so far.
     pub(crate) fn has(&self, content: &Content) -> bool {
         content.top().is_some_and(|top| self.times.contains_key(&top))
-    }
-}
-
-impl Contents {
-    /// Tops that the driver announced lately by [`crate::Input::ContentsHere`] before any record named them:
-    /// garbage collection keeps them, too. At most 16,384, for [`crate::Config::announced_grace`].
-    pub(crate) fn tops_announced(&self) -> Vec<Top> {
-        self.announced.tops().copied().collect()
     }
 }

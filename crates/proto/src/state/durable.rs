@@ -1,9 +1,11 @@
 //! How far the batches of the store are durable, and who waits for that.
 
-use crate::upstream::SYNC_PERIOD;
 use std::collections::VecDeque;
 use std::time::Duration;
 use wayfs_types::{Ticket, Time};
+
+/// Batches that nobody waits for are synced after so long.
+const SYNC_PERIOD: Duration = Duration::from_secs(1);
 
 /// Which batches there are, and which of them are durable.
 #[derive(Debug, Default)]
