@@ -192,6 +192,9 @@ pub(crate) struct Contents {
     /// Home: stations that said of what is missing that nobody below them has it any more. They are on record for it no more, and
     /// wait to hear what became of it. (After a restart they say so again, in their next sessions.)
     said_gone: BTreeMap<RecordId, BTreeSet<OriginId>>,
+    /// Home: versions that files show in place of lost ones, whose contents are missing under the record that brought them, and the
+    /// children that have them by the version that is shown.
+    shown_instead: BTreeMap<RecordId, BTreeSet<OriginId>>,
     /// Station: versions that the home looks for, and that our clients are asked about. Client: versions of ours that were
     /// declared lost and that we have: what the parent says of what came later does not hold for them.
     sought: BTreeMap<RecordId, HeldVersion>,
@@ -386,6 +389,19 @@ impl Contents {
         }
     }
 
+    /// A file shows a version whose contents are missing under a record that is older.
+    pub(crate) fn note_shown_instead(&mut self, version: RecordId) {
+        self.shown_instead.insert(version, BTreeSet::new());
+    }
+
+    /// A child has contents by the version that is shown: it is told when they came. Answers whether they are missing so.
+    fn note_had_as_shown(&mut self, version: RecordId, child: OriginId) -> bool {
+        self.shown_instead.get_mut(&version).is_some_and(|had_by| {
+            had_by.insert(child);
+            true
+        })
+    }
+
     /// The contents of a version came, or nobody needs them from below.
     pub(crate) fn settle_missing<S: MetaStore>(
         &mut self,
@@ -405,6 +421,9 @@ impl Contents {
             self.replacing.end(record);
             for station in self.said_gone.remove(&record).unwrap_or_default() {
                 children.tell_stable(station, record);
+            }
+            for child in self.shown_instead.remove(&missing.version).unwrap_or_default() {
+                children.tell_stable(child, missing.version);
             }
         }
         self.gone.remove(&record);

@@ -44,6 +44,8 @@ impl Contents {
                     }
                 }
                 None if self.is_revived(core, children, *record, child, true)? => {}
+                // It is missing by the record that brought it.
+                None if self.note_had_as_shown(*record, child) => {}
                 None if core.config.role == Role::Home => {
                     if Histories::has_record(core, *record)? {
                         Self::tell_stable(children, child, *record);

@@ -233,6 +233,7 @@ impl<S: MetaStore> Replica<S> {
             // The file shows it under the report's version, and whoever has it has it under its own.
             let instead = Missing { version: report, ..instead };
             self.core.state.put_row(record_key(table::MISSING, older.record), pack(&instead));
+            self.contents.note_shown_instead(report);
         }
         Contents::keep_root(&mut self.core, version, &missing.content);
         let lost = Lost { file: missing.file, content: missing.content, report, is_replaced, mtime: inode.mtime };

@@ -65,13 +65,18 @@ impl Contents {
     /// (What was declared lost, and what came before its record, is in no view either, and is waited for.)
     pub(crate) fn supersede_unshown<S: MetaStore>(&mut self, core: &mut Core<S>) -> Result<(), StorageError> {
         let mut waiting: Vec<(RecordId, Missing)> = Vec::new();
+        let mut instead = Vec::new();
         core.state.each(&[table::MISSING], &[table::MISSING + 1], |key, value| {
             let (record, missing) = (parse_record_key(key)?, unpack::<Missing>(value)?);
+            if missing.version != record && missing.version.origin() == core.config.origin {
+                instead.push(missing.version);
+            }
             if !Self::is_shown(core, missing.file, missing.version)? {
                 waiting.push((record, missing));
             }
             Ok(())
         })?;
+        instead.into_iter().for_each(|version| self.note_shown_instead(version));
         for (record, missing) in waiting {
             if Histories::has_record(core, record)? && Self::lost(core, record)?.is_none() {
                 let noted = missing.content.top().map(|top| (missing.file, missing.version, top));

@@ -204,6 +204,45 @@ fn what_a_station_has_comes_back_when_the_newer_one_is_lost() {
     stage.assert_nothing_waits();
 }
 
+/// Seed 162003819: the version that is shown has a number of the home's, and its bytes are missing under the record that brought them.
+/// The station that has them was told that it need not keep them, and called them stable.
+#[test]
+fn what_comes_back_is_not_called_stable_before_the_home_has_it() {
+    let mut stage = stage();
+    let file = stage.stable_file("old");
+    stage.world.store(stage.writer, file, big("whole"));
+    assert_eq!(stage.world.wait(stage.writer, Level::Safe), Ok(Answer::Reached));
+    stage.world.pass(Duration::from_secs(2));
+    stage.write_and_lose(file, "new");
+    stage.world.pass(ASKED);
+    let root = big("whole").root().unwrap();
+    assert!(!stage.world.hosts[HOME].chunks.contains(&root));
+    let station = stage.stations[0];
+    let at_station = |stage: &Stage| {
+        let replica = &stage.world.hosts[station].replica;
+        let version = replica.inode(file).unwrap().unwrap().version;
+        let page = replica.contents_in_use(None, 100).unwrap();
+        let is_owed = page.contents.iter().any(|kept| kept.owed && kept.version == Some(version));
+        (replica.level(file).unwrap().unwrap().facts.stable, is_owed)
+    };
+    let (stable, is_owed) = at_station(&stage);
+    assert!(!stable.holds() && is_owed, "{stable:?}, owed: {is_owed}");
+    // And after a restart of the home.
+    stage.world.crash(HOME, 0);
+    for station in stage.stations {
+        stage.world.connect(station, HOME);
+    }
+    stage.world.connect(stage.reader, HOME);
+    stage.world.pass(Duration::from_secs(2));
+    let (stable, is_owed) = at_station(&stage);
+    assert!(!stable.holds() && is_owed, "{stable:?}, owed: {is_owed}");
+    assert_eq!(stage.world.wait(stage.writer, Level::Stable), Ok(Answer::Reached));
+    assert!(stage.world.hosts[HOME].chunks.contains(&root));
+    let (stable, is_owed) = at_station(&stage);
+    assert!(stable.holds() && !is_owed, "{stable:?}, owed: {is_owed}");
+    stage.assert_nothing_waits();
+}
+
 /// However many were written after it, and whatever else of the home's is forgotten by a crash.
 #[test]
 fn what_a_station_has_comes_back_when_many_newer_ones_are_lost() {
