@@ -18,8 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use wayfs_types::request::{Outcome, Request, RequestId};
 use wayfs_types::{Content, FileId, Life, Name, NodeId, OriginId, RecordId, Ticket, Time, Top, VolumeId};
-use wayfs_wire::RecallId;
-use wayfs_wire::{Room, ServerRoom};
+use wayfs_wire::{RecallId, Room, ServerRoom};
 
 /// A session with a neighbour. The driver picks a fresh number for every
 /// connection, so that what a dead session still says is not mistaken for the

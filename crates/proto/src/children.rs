@@ -35,19 +35,17 @@ use crate::children::leases::Parting;
 use crate::children::returning::Returning;
 use crate::children::rights::ChildRights;
 use crate::histories::comparing::Told;
-use crate::replica::{PeerRole, Replica, StepError};
+use crate::replica::{Core, PeerRole, Replica, StepError};
 use crate::state::tables::{origin_key, pack, parse_origin_key, table, unpack};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use wayfs_types::CommitNumber;
 use wayfs_types::{
-    FileId, Image, Key, Life, MetaStore, OriginId, Quota, RecordId, Seal, StorageError, Ticket, Time, WallTime,
+    CommitNumber, FileId, Image, Key, Life, MetaStore, OriginId, Quota, RecordId, Seal, StorageError, Ticket, Time,
+    WallTime,
 };
-use wayfs_wire::DelegationId;
-use wayfs_wire::FrameSerial;
-use wayfs_wire::{AskId, Down, LockVerdict, Mark, Message, Question, ServerRoom};
+use wayfs_wire::{AskId, DelegationId, Down, FrameSerial, LockVerdict, Mark, Message, Question, ServerRoom};
 
 /// Most watches of one child.
 const WATCHES_MAX: usize = 262_144;
@@ -421,32 +419,117 @@ impl Children {
             self.blocked.remove(&origin);
         }
     }
-}
 
-impl<S: MetaStore> Replica<S> {
     /// After a restart every client that had a session may still trust its cache for a lease.
-    pub(crate) fn read_children(&mut self) -> Result<(), StorageError> {
+    pub(crate) fn read_children<S: MetaStore>(&mut self, core: &Core<S>) -> Result<(), StorageError> {
         let mut rows = Vec::new();
-        self.each(&[table::CHILD], &[table::CHILD + 1], |key, value| {
+        core.state.each(&[table::CHILD], &[table::CHILD + 1], |key, value| {
             rows.push((parse_origin_key(key)?, unpack::<ChildRow>(value)?));
             Ok(())
         })?;
         for (origin, row) in rows {
             if row.is_station {
-                self.children.station_cursors.insert(origin, row.cursor);
+                self.station_cursors.insert(origin, row.cursor);
             } else {
-                let mut detached = Child::new(false, None, ChildState::Detached, self.now);
+                let mut detached = Child::new(false, None, ChildState::Detached, core.now);
                 detached.unknown = true;
-                self.children.by_origin.insert(origin, detached);
+                self.by_origin.insert(origin, detached);
             }
         }
         Ok(())
     }
 
-    pub(crate) fn write_child_row(&mut self, origin: OriginId, is_station: bool, cursor: CommitNumber) {
-        self.state.put_row(origin_key(table::CHILD, origin), pack(&ChildRow { is_station, cursor }));
+    /// Whether no child has anything coming.
+    pub(crate) fn children_calm<S: MetaStore>(&self, core: &Core<S>) -> bool {
+        self.gated.is_empty()
+            && self.blocked.is_empty()
+            && self.by_origin.values().all(|child| {
+                child.peer.is_none()
+                    || (child.unreceived.is_empty()
+                        && child.pending.is_empty()
+                        && child.asks.is_empty()
+                        && child.state != ChildState::Greeting
+                        && child.state != ChildState::Ready
+                        && child.next >= core.state.change())
+            })
     }
 
+    /// Sends to a child once everything committed so far is durable.
+    pub(crate) fn send_child<S: MetaStore>(&mut self, core: &mut Core<S>, origin: OriginId, down: Down) {
+        if self.peer_of(origin).is_some() {
+            self.post_to_child(core, origin, wayfs_wire::encode(&Message::Down(down)));
+        }
+    }
+
+    /// The same with a message that is bytes already.
+    pub(crate) fn post_to_child<S: MetaStore>(&mut self, core: &mut Core<S>, origin: OriginId, bytes: Bytes) {
+        let ticket = core.state.ticket();
+        if let Some(child) = self.by_origin.get_mut(&origin).filter(|child| child.peer.is_some()) {
+            child.outbox.push_back(HeldMessage { ticket, bytes });
+            self.gated.insert(origin);
+            self.flush_child(core, origin);
+        }
+    }
+
+    fn flush_child<S: MetaStore>(&mut self, core: &mut Core<S>, origin: OriginId) {
+        let Some(child) = self.by_origin.get_mut(&origin) else { return };
+        let Some(peer) = child.peer else { return };
+        while child.outbox.front().is_some_and(|message| message.ticket <= core.state.stored()) {
+            if let Some(message) = child.outbox.pop_front() {
+                core.outputs.push_back(crate::api::Output::Send { peer, bytes: message.bytes });
+            }
+        }
+        if child.outbox.is_empty() {
+            self.gated.remove(&origin);
+        } else {
+            core.state.want_sync();
+        }
+    }
+
+    pub(crate) fn release_gated<S: MetaStore>(&mut self, core: &mut Core<S>) {
+        for origin in self.gated.clone() {
+            self.flush_child(core, origin);
+        }
+    }
+
+    pub(crate) fn add_watches(&mut self, origin: OriginId, files: &[FileId]) {
+        let Some(child) = self.by_origin.get_mut(&origin) else { return };
+        for file in files {
+            child.watches.insert(*file);
+            self.watchers.entry(*file).or_default().insert(origin);
+        }
+    }
+
+    pub(crate) fn add_subject<S: MetaStore>(&mut self, core: &mut Core<S>, child: OriginId, subject: OriginId) {
+        if let Some(row) = self.by_origin.get_mut(&child) {
+            row.marks.entry(subject).or_insert(None);
+            self.subjects.entry(subject).or_default().insert(child);
+            core.state.stage_marks(subject);
+        }
+    }
+
+    pub(crate) fn write_child_row<S: MetaStore>(
+        core: &mut Core<S>,
+        origin: OriginId,
+        is_station: bool,
+        cursor: CommitNumber,
+    ) {
+        core.state.put_row(origin_key(table::CHILD, origin), pack(&ChildRow { is_station, cursor }));
+    }
+
+    /// What the home said of an origin.
+    pub(crate) fn origin_image<S: MetaStore>(
+        core: &mut Core<S>,
+        origin: OriginId,
+    ) -> Result<Option<Arc<wayfs_types::Origin>>, StorageError> {
+        Ok(match wayfs_tree::View::image(&core.state.tx(), &Key::Origin(origin))? {
+            Some(Image::Origin(origin)) => Some(origin),
+            _ => None,
+        })
+    }
+}
+
+impl<S: MetaStore> Replica<S> {
     pub(crate) fn handle_peer_up(&mut self, peer: PeerId, neighbour: Neighbour) -> Result<(), StepError> {
         if self.peers.contains_key(&peer) {
             return Err(StepError::Peer(peer, "the session number is in use".to_owned()));
@@ -456,32 +539,32 @@ impl<S: MetaStore> Replica<S> {
             Neighbour::ChildStation { origin } => (origin, true),
             Neighbour::ChildClient { origin } => (origin, false),
         };
-        if self.config.role == Role::Client || origin == self.config.origin || origin == OriginId::GENESIS {
-            self.outputs.push_back(crate::api::Output::Disconnect { peer, reason: "no child of ours".to_owned() });
+        if self.core.config.role == Role::Client || origin == self.core.config.origin || origin == OriginId::GENESIS {
+            self.core.outputs.push_back(crate::api::Output::Disconnect { peer, reason: "no child of ours".to_owned() });
             return Ok(());
         }
-        self.children.note_lapse(origin, self.now, self.config.lease);
+        self.children.note_lapse(origin, self.core.now, self.core.config.lease);
         if let Some(old) = self.children.peer_of(origin) {
             self.disconnect(old, "the child opened another session".to_owned());
         }
-        if let Some(pause) = self.children.lapses.pause_of(origin, self.now) {
+        if let Some(pause) = self.children.lapses.pause_of(origin, self.core.now) {
             let reason = format!("kept others waiting again: may come back in {} s", pause.as_secs().max(1));
-            self.outputs.push_back(crate::api::Output::Disconnect { peer, reason });
+            self.core.outputs.push_back(crate::api::Output::Disconnect { peer, reason });
             return Ok(());
         }
-        self.note_former_session(origin);
+        self.children.note_former_session(&self.core, origin);
         if let Some(detached) = self.children.remove(origin) {
             drop(detached);
             self.children.unblock();
         }
-        self.children.by_origin.insert(origin, Child::new(is_station, Some(peer), ChildState::Greeting, self.now));
+        self.children.by_origin.insert(origin, Child::new(is_station, Some(peer), ChildState::Greeting, self.core.now));
         self.children.next_check = None;
         self.peers.insert(peer, PeerRole::Child(origin));
-        self.note_holders_moved();
+        self.contents.note_holders_moved(&self.core);
         self.contents.ask_again(origin);
-        self.locks_child_returns(origin);
+        self.locks.locks_child_returns(&mut self.core, origin);
         let cursor = self.children.station_cursors.get(&origin).copied().unwrap_or_default();
-        self.write_child_row(origin, is_station, cursor);
+        Children::write_child_row(&mut self.core, origin, is_station, cursor);
         Ok(())
     }
 
@@ -501,83 +584,6 @@ impl<S: MetaStore> Replica<S> {
             None => {}
             Some(PeerRole::Parent) => self.parent_lost(),
             Some(PeerRole::Child(origin)) => self.child_lost(origin, parting),
-        }
-    }
-
-    /// Whether no child has anything coming.
-    pub(crate) fn children_calm(&self) -> bool {
-        self.children.gated.is_empty()
-            && self.children.blocked.is_empty()
-            && self.children.by_origin.values().all(|child| {
-                child.peer.is_none()
-                    || (child.unreceived.is_empty()
-                        && child.pending.is_empty()
-                        && child.asks.is_empty()
-                        && child.state != ChildState::Greeting
-                        && child.state != ChildState::Ready
-                        && child.next >= self.state.change())
-            })
-    }
-
-    /// Sends to a child once everything committed so far is durable.
-    pub(crate) fn send_child(&mut self, origin: OriginId, down: Down) {
-        if self.children.peer_of(origin).is_some() {
-            self.post_to_child(origin, wayfs_wire::encode(&Message::Down(down)));
-        }
-    }
-
-    /// The same with a message that is bytes already.
-    pub(crate) fn post_to_child(&mut self, origin: OriginId, bytes: Bytes) {
-        let ticket = self.state.ticket();
-        if let Some(child) = self.children.by_origin.get_mut(&origin).filter(|child| child.peer.is_some()) {
-            child.outbox.push_back(HeldMessage { ticket, bytes });
-            self.children.gated.insert(origin);
-            self.flush_child(origin);
-        }
-    }
-
-    fn flush_child(&mut self, origin: OriginId) {
-        let Some(child) = self.children.by_origin.get_mut(&origin) else { return };
-        let Some(peer) = child.peer else { return };
-        while child.outbox.front().is_some_and(|message| message.ticket <= self.state.stored()) {
-            if let Some(message) = child.outbox.pop_front() {
-                self.outputs.push_back(crate::api::Output::Send { peer, bytes: message.bytes });
-            }
-        }
-        if child.outbox.is_empty() {
-            self.children.gated.remove(&origin);
-        } else {
-            self.state.want_sync();
-        }
-    }
-
-    pub(crate) fn release_gated(&mut self) {
-        for origin in self.children.gated.clone() {
-            self.flush_child(origin);
-        }
-    }
-
-    pub(crate) fn add_watches(&mut self, origin: OriginId, files: &[FileId]) {
-        let Some(child) = self.children.by_origin.get_mut(&origin) else { return };
-        for file in files {
-            child.watches.insert(*file);
-            self.children.watchers.entry(*file).or_default().insert(origin);
-        }
-    }
-
-    /// What the home said of an origin.
-    pub(crate) fn origin_image(&mut self, origin: OriginId) -> Result<Option<Arc<wayfs_types::Origin>>, StorageError> {
-        Ok(match wayfs_tree::View::image(&self.tx(), &Key::Origin(origin))? {
-            Some(Image::Origin(origin)) => Some(origin),
-            _ => None,
-        })
-    }
-
-    pub(crate) fn add_subject(&mut self, child: OriginId, subject: OriginId) {
-        if let Some(row) = self.children.by_origin.get_mut(&child) {
-            row.marks.entry(subject).or_insert(None);
-            self.children.subjects.entry(subject).or_default().insert(child);
-            self.state.stage_marks(subject);
         }
     }
 }

@@ -46,13 +46,15 @@ pub(crate) mod superseded;
 pub(crate) mod vanished;
 
 use crate::api::{Output, Role};
+use crate::children::Children;
 use crate::contents::announced::Announced;
 use crate::contents::floors::Floors;
 use crate::contents::previous::PREVIOUS;
 use crate::contents::superseded::Superseded;
 use crate::contents::vanished::VANISHED;
-use crate::replica::{Replica, StepError};
+use crate::replica::{Core, Replica, StepError};
 use crate::state::tables::{after_prefix, pack, parse_root_key, record_key, root_key, root_prefix, table, unpack};
+use crate::upstream::Uplink;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wayfs_tree::Effect;
@@ -308,9 +310,85 @@ impl Contents {
         self.push_cursor = 0;
         self.former_pushed = false;
     }
-}
 
-impl Contents {
+    /// Notes who has the contents that a record names. Answers the content if it must come from a child.
+    pub(crate) fn note_content<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        record: &Record,
+        effect: &Effect,
+        source: Source,
+    ) -> Result<Option<Content>, StorageError> {
+        let others = self.early_haves.remove(&record.id).unwrap_or_default();
+        let spares = self.early_spares.remove(&record.id).unwrap_or_default();
+        let tree = content_of(record).and_then(|(file, content)| Some((file, content, content.top()?)));
+        let Some((file, content, top)) = tree else {
+            // They had contents of a record that was cancelled on its way: nobody needs them.
+            others.into_iter().chain(spares).for_each(|child| Self::tell_stable(children, child, record.id));
+            return Ok(None);
+        };
+        let is_home = core.config.role == Role::Home;
+        Self::note_overwritten(core, record)?;
+        let is_needed = effect.stored.is_some() || is_home && Self::is_last_whole(core, record, effect)?;
+        match source {
+            Source::Own => {
+                if !is_home {
+                    self.owe(core, record.id, file, content.clone())?;
+                }
+                Ok(None)
+            }
+            Source::Child { origin, .. } if is_home && !is_needed => {
+                Self::tell_all_stable(children, &others | &spares, origin, record.id);
+                Ok(None)
+            }
+            Source::Child { origin, .. } if self.announced.take(content) => {
+                if is_home {
+                    Self::tell_all_stable(children, &others | &spares, origin, record.id);
+                } else {
+                    self.owe(core, record.id, file, content.clone())?;
+                }
+                Ok(None)
+            }
+            Source::Child { origin, is_station, held } => {
+                let stored = effect.stored.map_or((file, record.id), |stored| (stored.file, stored.version));
+                let is_server = |other: &OriginId| children.is_station(*other);
+                let safe = others.iter().any(is_server).then_some(core.wall);
+                // It may have said so before, in its own name, and hold nothing in that of the writer.
+                let is_holder = held || others.contains(&origin);
+                let others = others.into_iter().filter(|other| *other != origin).take(HOLDERS_MAX - 1);
+                let missing = Missing {
+                    file: stored.0,
+                    version: stored.1,
+                    content: content.clone(),
+                    safe,
+                    holders: others.chain(is_holder.then_some(origin)).collect(),
+                    spares: spares.into_iter().take(HOLDERS_MAX).collect(),
+                    claimed: None,
+                };
+                if is_home && missing.holders.is_empty() {
+                    self.replacing.begin(core.now);
+                }
+                if is_home && is_holder {
+                    self.replacing.note_told(record.id, origin);
+                }
+                core.state.put_row(record_key(table::MISSING, record.id), pack(&missing));
+                core.state.put_row(root_key(&top.root, record.id), Vec::new());
+                self.floors.note_row(table::MISSING, record.id);
+                self.floors.note_row(AWAITED, record.id);
+                core.state.stage_totals().missing += 1;
+                if is_home {
+                    core.state.stage_noted(stored.0, stored.1, top);
+                }
+                core.state.stage_totals().missing_bytes += size_of(content);
+                if held && !is_station {
+                    core.state.put_row(record_key(AWAITED, record.id), Vec::new());
+                }
+                Ok(Some(content.clone()))
+            }
+        }
+    }
+
     /// A file shows a version whose contents are missing under a record that is older.
     pub(crate) fn note_shown_instead(&mut self, version: RecordId) {
         self.shown_instead.insert(version, BTreeSet::new());
@@ -322,6 +400,242 @@ impl Contents {
             had_by.insert(child);
             true
         })
+    }
+
+    /// The contents of a version came, or nobody needs them from below.
+    pub(crate) fn settle_missing<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        record: RecordId,
+        missing: &Missing,
+    ) {
+        core.state.delete_row(record_key(table::MISSING, record));
+        core.state.delete_row(record_key(AWAITED, record));
+        if core.config.role != Role::Client {
+            core.state.delete_row(record_key(VANISHED, record));
+            core.state.delete_row(record_key(PREVIOUS, record));
+        }
+        if core.config.role == Role::Home {
+            self.seeking.end(record);
+            self.replacing.end(record);
+            for station in self.said_gone.remove(&record).unwrap_or_default() {
+                children.tell_stable(station, record);
+            }
+            for child in self.shown_instead.remove(&missing.version).unwrap_or_default() {
+                children.tell_stable(child, missing.version);
+            }
+        }
+        self.gone.remove(&record);
+        if let Some(root) = missing.content.root() {
+            core.state.delete_row(root_key(&root, record));
+        }
+        core.state.stage_totals().missing -= 1;
+        core.state.stage_totals().missing_bytes -= size_of(&missing.content);
+        core.state.stage_marks(record.origin());
+    }
+
+    fn tell_all_stable(children: &mut Children, others: BTreeSet<OriginId>, origin: OriginId, record: RecordId) {
+        for child in others.into_iter().filter(|other| *other != origin).chain([origin]) {
+            Self::tell_stable(children, child, record);
+        }
+    }
+
+    /// Tells that contents need no keeping. Whoever brought the record of what nobody has, or said that it is gone, is not on record
+    /// and waits too.
+    pub(crate) fn tell_who_waits(children: &mut Children, record: RecordId, missing: &Missing) {
+        let on_record: BTreeSet<OriginId> = missing.everybody().collect();
+        let told = if on_record.is_empty() { Self::all_who_wait(children, record, missing) } else { on_record };
+        for child in told {
+            Self::tell_stable(children, child, record);
+        }
+    }
+
+    pub(crate) fn tell_stable(children: &mut Children, child: OriginId, record: RecordId) {
+        children.tell_stable(child, record);
+    }
+
+    /// The parent says that contents need not be kept for it any more.
+    pub(crate) fn handle_stable<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        versions: &[RecordId],
+    ) -> Result<(), StorageError> {
+        for record in versions {
+            self.release(core, *record)?;
+            self.take_lent(core, *record)?;
+            self.sought.remove(record);
+            if core.config.role == Role::Client {
+                self.settle_vanished(core, *record)?;
+            }
+            if core.config.role == Role::Station {
+                let is_awaited = core.state.tx().get_raw(&record_key(AWAITED, *record))?.is_some();
+                if is_awaited && children.peer_of(record.origin()).is_some() {
+                    // Its writer is to push it to us, or to say that it need not, before we call anything safe.
+                    continue;
+                }
+                if let Some(missing) = Self::missing(core, *record)? {
+                    Self::note_decided(core, *record, &missing)?;
+                    self.settle_missing(core, children, *record, &missing);
+                }
+                Self::tell_stable(children, record.origin(), *record);
+            }
+            self.stable.insert(*record, core.wall);
+            if self.stable.len() > STABLE_MAX {
+                self.stable.pop_first();
+            }
+        }
+        Ok(())
+    }
+
+    /// What the home has of an origin, its writer is told and lets go, be it that it did not come to push it here: nothing of it is
+    /// waited for any more, it is safe where it is. A writer that is connected first accounts for it; one that is not may have moved
+    /// for good, and what it holds that the home lost meanwhile it says when it comes.
+    pub(crate) fn settle_awaited<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        origin: OriginId,
+    ) -> Result<(), StorageError> {
+        if children.is_station(origin) {
+            return Ok(());
+        }
+        let told = children.accounts_for(origin);
+        let through = core.state.marks(origin)?.stable.min(told);
+        while let Some(first) = self.first_awaited(core, origin)?.filter(|first| *first <= through) {
+            let Ok(record) = RecordId::new(origin, first) else { return Ok(()) };
+            if Self::is_declared(core, record)? {
+                // Its writer has it after all, and the home has not.
+                return Ok(());
+            }
+            match Self::missing(core, record)? {
+                Some(missing) => self.settle_missing(core, children, record, &missing),
+                None => core.state.delete_row(record_key(AWAITED, record)),
+            }
+            Self::tell_stable(children, origin, record);
+        }
+        self.settle_unheld(core, children, origin)
+    }
+
+    /// What the home has of an origin, or let go, and its writer does not hold any more: the home may have told those who waited for
+    /// it before we heard of it.
+    fn settle_unheld<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        origin: OriginId,
+    ) -> Result<(), StorageError> {
+        let stable = core.state.marks(origin)?.stable;
+        while let Some(first) = self.first_missing(core, origin)?.filter(|first| *first <= stable) {
+            let Ok(record) = RecordId::new(origin, first) else { return Ok(()) };
+            let is_awaited = core.state.tx().get_raw(&record_key(AWAITED, record))?.is_some();
+            let Some(missing) = Self::missing(core, record)?.filter(|missing| missing.everybody().next().is_none())
+            else {
+                return Ok(());
+            };
+            if is_awaited || Self::is_declared(core, record)? || Self::is_vanished(core, record)? {
+                return Ok(());
+            }
+            self.settle_missing(core, children, record, &missing);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn owe<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        record: RecordId,
+        file: FileId,
+        content: Content,
+    ) -> Result<(), StorageError> {
+        let key = record_key(table::OWED, record);
+        if core.state.tx().get_raw(&key)?.is_none() {
+            core.state.stage_totals().owed += 1;
+            core.state.stage_totals().owed_bytes += size_of(&content);
+        }
+        core.state.put_row(key, pack(&Owed { file, content }));
+        self.floors.note_row(table::OWED, record);
+        if record.origin() == core.config.origin {
+            // What was looked for and found may lie below what was pushed.
+            self.push_cursor = self.push_cursor.min(record.sequence() - 1);
+        }
+        if core.config.role == Role::Station {
+            core.state.stage_output(Output::Owed { file, version: record });
+            self.haves.insert(record);
+            let through = self.wanted_through.get(&record.origin()).copied().unwrap_or(0);
+            if self.wanted_below.remove(&record) || record.sequence() <= through {
+                self.wanted.insert(record);
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn release<S: MetaStore>(&mut self, core: &mut Core<S>, record: RecordId) -> Result<(), StorageError> {
+        let key = record_key(table::OWED, record);
+        if let Some(bytes) = core.state.tx().get_raw(&key)? {
+            let owed: Owed = unpack(&bytes)?;
+            core.state.delete_row(key);
+            core.state.stage_totals().owed -= 1;
+            core.state.stage_totals().owed_bytes -= size_of(&owed.content);
+            if core.config.role == Role::Station {
+                core.state.stage_output(Output::Released { version: record });
+            }
+        }
+        self.wanted.remove(&record);
+        self.wanted_below.remove(&record);
+        self.called.remove(&record);
+        self.haves.remove(&record);
+        self.pushed.remove(&record);
+        Ok(())
+    }
+
+    /// When one version became stable, if that was told by itself.
+    pub(crate) fn stable_alone(&self, version: RecordId) -> Option<WallTime> {
+        self.stable.get(&version).copied()
+    }
+
+    /// A version that is overwritten within one batch never stood in the view, so nobody would see it leave.
+    fn note_overwritten<S: MetaStore>(core: &mut Core<S>, record: &Record) -> Result<(), StorageError> {
+        let Op::Store { file, base, .. } = record.op else { return Ok(()) };
+        if core.config.role != Role::Home
+            || wayfs_tree::inode(&core.state.tx(), file)?.is_none_or(|i| i.version != record.id)
+        {
+            return Ok(());
+        }
+        if let Some(missing) =
+            Self::missing(core, base)?.filter(|missing| missing.version == base && missing.file == file)
+        {
+            core.state.stage_superseded(Superseded::new(base, &missing.content, Some(record.id)));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn missing<S: MetaStore>(core: &mut Core<S>, record: RecordId) -> Result<Option<Missing>, StorageError> {
+        core.state.tx().get_raw(&record_key(table::MISSING, record))?.map(|bytes| unpack(&bytes)).transpose()
+    }
+
+    /// Records that name contents of this top, and wait for them or were declared lost.
+    pub(crate) fn records_with<S: MetaStore>(core: &mut Core<S>, top: Top) -> Result<Vec<RecordId>, StorageError> {
+        let prefix = root_prefix(&top.root);
+        let until = after_prefix(&prefix);
+        let pairs = core.state.tx().scan_raw(&prefix, &until, usize::MAX / 2)?;
+        let mut records = Vec::with_capacity(pairs.len());
+        for (key, _) in pairs {
+            let record = parse_root_key(&key)?;
+            let missing = Self::missing(core, record)?.map(|missing| missing.content);
+            let content = if missing.is_some() { missing } else { Self::lost(core, record)?.map(|lost| lost.content) };
+            if content.is_none_or(|content| content.top() == Some(top)) {
+                records.push(record);
+            }
+        }
+        Ok(records)
+    }
+
+    /// What was told of single versions may not be so any more.
+    pub(crate) fn forget_told(&mut self, uplink: &mut Uplink) {
+        self.stable.clear();
+        uplink.forget_facts();
     }
 }
 
@@ -350,312 +664,31 @@ pub(crate) fn size_of(content: &Content) -> i64 {
 }
 
 impl<S: MetaStore> Replica<S> {
-    /// Notes who has the contents that a record names. Answers the content if it must come from a child.
-    pub(crate) fn note_content(
-        &mut self,
-        record: &Record,
-        effect: &Effect,
-        source: Source,
-    ) -> Result<Option<Content>, StorageError> {
-        let others = self.contents.early_haves.remove(&record.id).unwrap_or_default();
-        let spares = self.contents.early_spares.remove(&record.id).unwrap_or_default();
-        let tree = content_of(record).and_then(|(file, content)| Some((file, content, content.top()?)));
-        let Some((file, content, top)) = tree else {
-            // They had contents of a record that was cancelled on its way: nobody needs them.
-            others.into_iter().chain(spares).for_each(|child| self.tell_stable(child, record.id));
-            return Ok(None);
-        };
-        let is_home = self.config.role == Role::Home;
-        self.note_overwritten(record)?;
-        let is_needed = effect.stored.is_some() || is_home && self.is_last_whole(record, effect)?;
-        match source {
-            Source::Own => {
-                if !is_home {
-                    self.owe(record.id, file, content.clone())?;
-                }
-                Ok(None)
-            }
-            Source::Child { origin, .. } if is_home && !is_needed => {
-                self.tell_all_stable(&others | &spares, origin, record.id);
-                Ok(None)
-            }
-            Source::Child { origin, .. } if self.contents.announced.take(content) => {
-                if is_home {
-                    self.tell_all_stable(&others | &spares, origin, record.id);
-                } else {
-                    self.owe(record.id, file, content.clone())?;
-                }
-                Ok(None)
-            }
-            Source::Child { origin, is_station, held } => {
-                let stored = effect.stored.map_or((file, record.id), |stored| (stored.file, stored.version));
-                let is_server = |other: &OriginId| self.children.is_station(*other);
-                let safe = others.iter().any(is_server).then_some(self.wall);
-                // It may have said so before, in its own name, and hold nothing in that of the writer.
-                let is_holder = held || others.contains(&origin);
-                let others = others.into_iter().filter(|other| *other != origin).take(HOLDERS_MAX - 1);
-                let missing = Missing {
-                    file: stored.0,
-                    version: stored.1,
-                    content: content.clone(),
-                    safe,
-                    holders: others.chain(is_holder.then_some(origin)).collect(),
-                    spares: spares.into_iter().take(HOLDERS_MAX).collect(),
-                    claimed: None,
-                };
-                if is_home && missing.holders.is_empty() {
-                    self.contents.replacing.begin(self.now);
-                }
-                if is_home && is_holder {
-                    self.contents.replacing.note_told(record.id, origin);
-                }
-                self.state.put_row(record_key(table::MISSING, record.id), pack(&missing));
-                self.state.put_row(root_key(&top.root, record.id), Vec::new());
-                self.contents.floors.note_row(table::MISSING, record.id);
-                self.contents.floors.note_row(AWAITED, record.id);
-                self.state.stage_totals().missing += 1;
-                if is_home {
-                    self.state.stage_noted(stored.0, stored.1, top);
-                }
-                self.state.stage_totals().missing_bytes += size_of(content);
-                if held && !is_station {
-                    self.state.put_row(record_key(AWAITED, record.id), Vec::new());
-                }
-                Ok(Some(content.clone()))
-            }
-        }
-    }
-
-    /// A version that is overwritten within one batch never stood in the view, so nobody would see it leave.
-    fn note_overwritten(&mut self, record: &Record) -> Result<(), StorageError> {
-        let Op::Store { file, base, .. } = record.op else { return Ok(()) };
-        if self.config.role != Role::Home || wayfs_tree::inode(&self.tx(), file)?.is_none_or(|i| i.version != record.id)
-        {
-            return Ok(());
-        }
-        if let Some(missing) = self.missing(base)?.filter(|missing| missing.version == base && missing.file == file) {
-            self.state.stage_superseded(Superseded::new(base, &missing.content, Some(record.id)));
-        }
-        Ok(())
-    }
-
-    pub(crate) fn owe(&mut self, record: RecordId, file: FileId, content: Content) -> Result<(), StorageError> {
-        let key = record_key(table::OWED, record);
-        if self.tx().get_raw(&key)?.is_none() {
-            self.state.stage_totals().owed += 1;
-            self.state.stage_totals().owed_bytes += size_of(&content);
-        }
-        self.state.put_row(key, pack(&Owed { file, content }));
-        self.contents.floors.note_row(table::OWED, record);
-        if record.origin() == self.config.origin {
-            // What was looked for and found may lie below what was pushed.
-            self.contents.push_cursor = self.contents.push_cursor.min(record.sequence() - 1);
-        }
-        if self.config.role == Role::Station {
-            self.state.stage_output(Output::Owed { file, version: record });
-            self.contents.haves.insert(record);
-            let through = self.contents.wanted_through.get(&record.origin()).copied().unwrap_or(0);
-            if self.contents.wanted_below.remove(&record) || record.sequence() <= through {
-                self.contents.wanted.insert(record);
-            }
-        }
-        Ok(())
-    }
-
-    pub(crate) fn release(&mut self, record: RecordId) -> Result<(), StorageError> {
-        let key = record_key(table::OWED, record);
-        if let Some(bytes) = self.tx().get_raw(&key)? {
-            let owed: Owed = unpack(&bytes)?;
-            self.state.delete_row(key);
-            self.state.stage_totals().owed -= 1;
-            self.state.stage_totals().owed_bytes -= size_of(&owed.content);
-            if self.config.role == Role::Station {
-                self.state.stage_output(Output::Released { version: record });
-            }
-        }
-        self.contents.wanted.remove(&record);
-        self.contents.wanted_below.remove(&record);
-        self.contents.called.remove(&record);
-        self.contents.haves.remove(&record);
-        self.contents.pushed.remove(&record);
-        Ok(())
-    }
-
-    pub(crate) fn missing(&mut self, record: RecordId) -> Result<Option<Missing>, StorageError> {
-        self.tx().get_raw(&record_key(table::MISSING, record))?.map(|bytes| unpack(&bytes)).transpose()
-    }
-
-    /// The contents of a version came, or nobody needs them from below.
-    pub(crate) fn settle_missing(&mut self, record: RecordId, missing: &Missing) {
-        self.state.delete_row(record_key(table::MISSING, record));
-        self.state.delete_row(record_key(AWAITED, record));
-        if self.config.role != Role::Client {
-            self.state.delete_row(record_key(VANISHED, record));
-            self.state.delete_row(record_key(PREVIOUS, record));
-        }
-        if self.config.role == Role::Home {
-            self.contents.seeking.end(record);
-            self.contents.replacing.end(record);
-            for station in self.contents.said_gone.remove(&record).unwrap_or_default() {
-                self.children.tell_stable(station, record);
-            }
-            for child in self.contents.shown_instead.remove(&missing.version).unwrap_or_default() {
-                self.children.tell_stable(child, missing.version);
-            }
-        }
-        self.contents.gone.remove(&record);
-        if let Some(root) = missing.content.root() {
-            self.state.delete_row(root_key(&root, record));
-        }
-        self.state.stage_totals().missing -= 1;
-        self.state.stage_totals().missing_bytes -= size_of(&missing.content);
-        self.state.stage_marks(record.origin());
-    }
-
-    /// Records that name contents of this top, and wait for them or were declared lost.
-    pub(crate) fn records_with(&mut self, top: Top) -> Result<Vec<RecordId>, StorageError> {
-        let prefix = root_prefix(&top.root);
-        let until = after_prefix(&prefix);
-        let pairs = self.tx().scan_raw(&prefix, &until, usize::MAX / 2)?;
-        let mut records = Vec::with_capacity(pairs.len());
-        for (key, _) in pairs {
-            let record = parse_root_key(&key)?;
-            let missing = self.missing(record)?.map(|missing| missing.content);
-            let content = if missing.is_some() { missing } else { self.lost(record)?.map(|lost| lost.content) };
-            if content.is_none_or(|content| content.top() == Some(top)) {
-                records.push(record);
-            }
-        }
-        Ok(records)
-    }
-
     /// [`crate::Input::ContentsHere`].
     pub(crate) fn handle_contents_here(&mut self, tops: &[Top]) -> Result<(), StepError> {
         tops.iter().try_for_each(|top| self.handle_content_here(*top))
     }
 
     fn handle_content_here(&mut self, top: Top) -> Result<(), StepError> {
-        let named = self.records_with(top)?;
+        let named = Contents::records_with(&mut self.core, top)?;
         if named.is_empty() {
-            self.contents.announced.add(top, self.now);
+            self.contents.announced.add(top, self.core.now);
         }
         for record in named {
-            let Some(missing) = self.missing(record)? else {
+            let Some(missing) = Contents::missing(&mut self.core, record)? else {
                 self.take_back(record)?;
                 continue;
             };
-            self.settle_missing(record, &missing);
-            if self.config.role == Role::Home {
+            self.contents.settle_missing(&mut self.core, &mut self.children, record, &missing);
+            if self.core.config.role == Role::Home {
                 self.take_back(record)?;
-                self.renew_previous(missing.file, missing.version, &missing.content)?;
-                self.let_go_older(record)?;
-                self.tell_who_waits(record, &missing);
+                Contents::renew_previous(&mut self.core, missing.file, missing.version, &missing.content)?;
+                self.contents.let_go_older(&mut self.core, record)?;
+                Contents::tell_who_waits(&mut self.children, record, &missing);
             } else {
-                self.owe(record, missing.file, missing.content)?;
+                self.contents.owe(&mut self.core, record, missing.file, missing.content)?;
             }
         }
         Ok(())
-    }
-
-    fn tell_all_stable(&mut self, others: BTreeSet<OriginId>, origin: OriginId, record: RecordId) {
-        for child in others.into_iter().filter(|other| *other != origin).chain([origin]) {
-            self.tell_stable(child, record);
-        }
-    }
-
-    /// Tells that contents need no keeping. Whoever brought the record of what nobody has, or said that it is gone, is not on record
-    /// and waits too.
-    pub(crate) fn tell_who_waits(&mut self, record: RecordId, missing: &Missing) {
-        let on_record: BTreeSet<OriginId> = missing.everybody().collect();
-        let told = if on_record.is_empty() { self.all_who_wait(record, missing) } else { on_record };
-        for child in told {
-            self.tell_stable(child, record);
-        }
-    }
-
-    pub(crate) fn tell_stable(&mut self, child: OriginId, record: RecordId) {
-        self.children.tell_stable(child, record);
-    }
-
-    /// The parent says that contents need not be kept for it any more.
-    pub(crate) fn handle_stable(&mut self, versions: &[RecordId]) -> Result<(), StorageError> {
-        for record in versions {
-            self.release(*record)?;
-            self.take_lent(*record)?;
-            self.contents.sought.remove(record);
-            if self.config.role == Role::Client {
-                self.settle_vanished(*record)?;
-            }
-            if self.config.role == Role::Station {
-                let is_awaited = self.tx().get_raw(&record_key(AWAITED, *record))?.is_some();
-                if is_awaited && self.children.peer_of(record.origin()).is_some() {
-                    // Its writer is to push it to us, or to say that it need not, before we call anything safe.
-                    continue;
-                }
-                if let Some(missing) = self.missing(*record)? {
-                    self.note_decided(*record, &missing)?;
-                    self.settle_missing(*record, &missing);
-                }
-                self.tell_stable(record.origin(), *record);
-            }
-            self.contents.stable.insert(*record, self.wall);
-            if self.contents.stable.len() > STABLE_MAX {
-                self.contents.stable.pop_first();
-            }
-        }
-        Ok(())
-    }
-
-    /// What the home has of an origin, its writer is told and lets go, be it that it did not come to push it here: nothing of it is
-    /// waited for any more, it is safe where it is. A writer that is connected first accounts for it; one that is not may have moved
-    /// for good, and what it holds that the home lost meanwhile it says when it comes.
-    pub(crate) fn settle_awaited(&mut self, origin: OriginId) -> Result<(), StorageError> {
-        if self.children.is_station(origin) {
-            return Ok(());
-        }
-        let told = self.children.accounts_for(origin);
-        let through = self.marks(origin)?.stable.min(told);
-        while let Some(first) = self.first_awaited(origin)?.filter(|first| *first <= through) {
-            let Ok(record) = RecordId::new(origin, first) else { return Ok(()) };
-            if self.is_declared(record)? {
-                // Its writer has it after all, and the home has not.
-                return Ok(());
-            }
-            match self.missing(record)? {
-                Some(missing) => self.settle_missing(record, &missing),
-                None => self.state.delete_row(record_key(AWAITED, record)),
-            }
-            self.tell_stable(origin, record);
-        }
-        self.settle_unheld(origin)
-    }
-
-    /// What the home has of an origin, or let go, and its writer does not hold any more: the home may have told those who waited for
-    /// it before we heard of it.
-    fn settle_unheld(&mut self, origin: OriginId) -> Result<(), StorageError> {
-        let stable = self.marks(origin)?.stable;
-        while let Some(first) = self.first_missing(origin)?.filter(|first| *first <= stable) {
-            let Ok(record) = RecordId::new(origin, first) else { return Ok(()) };
-            let is_awaited = self.tx().get_raw(&record_key(AWAITED, record))?.is_some();
-            let Some(missing) = self.missing(record)?.filter(|missing| missing.everybody().next().is_none()) else {
-                return Ok(());
-            };
-            if is_awaited || self.is_declared(record)? || self.is_vanished(record)? {
-                return Ok(());
-            }
-            self.settle_missing(record, &missing);
-        }
-        Ok(())
-    }
-
-    /// What was told of single versions may not be so any more.
-    pub(crate) fn forget_told(&mut self) {
-        self.contents.stable.clear();
-        self.uplink.forget_facts();
-    }
-
-    /// When one version became stable, if that was told by itself.
-    pub(crate) fn stable_alone(&self, version: RecordId) -> Option<WallTime> {
-        self.contents.stable.get(&version).copied()
     }
 }

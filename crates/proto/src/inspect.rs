@@ -7,21 +7,15 @@ use crate::contents::{Missing, Owed, content_of};
 use crate::replica::Replica;
 use crate::report::{ContentInUse, ContentMissing, ContentWaiting, ContentsPage, OpenConflict, Progress, QueueItem};
 use crate::state::log::LogEntry;
-use crate::state::position::LogPosition;
-use crate::state::position::log_key;
+use crate::state::position::{LogPosition, log_key};
 use crate::state::tables::{
-    KeyKind, entries_from, entries_until, image_key, kind_range, parse_image_key, parse_record_key, record_key, table,
-    unpack, unpack_view,
+    KeyKind, image_key, kind_range, parse_image_key, parse_record_key, record_key, table, unpack, unpack_view,
 };
-use std::sync::Arc;
 use wayfs_types::request::Level;
 use wayfs_types::{
     Admitted, Content, Entry, Facts, FileId, Image, Key, MetaStore, Name, NodeId, Op, Origin, OriginId, RecordId,
-    StorageError, WallTime,
+    StorageError,
 };
-
-/// Longest path that is put together, in names: deeper trees exist only where a peer lied.
-const DEPTH_MAX: usize = 4096;
 
 /// The file that an operation is about.
 pub(crate) fn file_of(op: &Op, id: RecordId) -> Option<FileId> {
@@ -69,15 +63,7 @@ impl<S: MetaStore> Replica<S> {
         after: Option<&Name>,
         limit: usize,
     ) -> Result<Vec<(Name, Entry)>, StorageError> {
-        let from = entries_from(table::VIEW, directory, after);
-        let rows = self.state.store().scan(&from, &entries_until(table::VIEW, directory), limit)?;
-        let mut entries = Vec::with_capacity(rows.len());
-        for (key, value) in rows {
-            if let (Key::Entry(_, name), Image::Entry(entry)) = (parse_image_key(&key)?, unpack_view(&value)?.image) {
-                entries.push((name, entry));
-            }
-        }
-        Ok(entries)
+        self.core.state.list(directory, after, limit)
     }
 
     /// A path of a file in the view, `/` for the root. `None` if it has none, or not all of it is known here.
@@ -85,16 +71,7 @@ impl<S: MetaStore> Replica<S> {
     /// # Errors
     /// [`StorageError`] if it cannot be read.
     pub fn path_of(&self, file: FileId) -> Result<Option<String>, StorageError> {
-        let mut names = Vec::new();
-        let mut at = file;
-        while at != FileId::ROOT {
-            let place = self.inode(at)?.and_then(|inode| inode.places.first().cloned());
-            let Some(place) = place.filter(|_| names.len() < DEPTH_MAX) else { return Ok(None) };
-            names.push(place.name.to_string());
-            at = place.parent;
-        }
-        names.reverse();
-        Ok(Some(format!("/{}", names.join("/"))))
+        self.core.state.path_of(file)
     }
 
     /// The whole view in order of key, a page at a time: for checkers and `doctor`.
@@ -103,7 +80,7 @@ impl<S: MetaStore> Replica<S> {
     /// [`StorageError`] if it cannot be read.
     pub fn images(&self, after: Option<&Key>, limit: usize) -> Result<Vec<(Key, Image)>, StorageError> {
         let (from, until) = range_after(table::VIEW, after);
-        let rows = self.state.store().scan(&from, &until, limit)?;
+        let rows = self.core.state.store().scan(&from, &until, limit)?;
         rows.iter().map(|(key, value)| Ok((parse_image_key(key)?, unpack_view(value)?.image))).collect()
     }
 
@@ -113,17 +90,17 @@ impl<S: MetaStore> Replica<S> {
     /// # Errors
     /// [`StorageError`] if it cannot be read.
     pub fn is_verified(&self, key: &Key) -> Result<bool, StorageError> {
-        if self.config.role != Role::Client {
+        if self.core.config.role != Role::Client {
             return Ok(true);
         }
-        if !self.is_trusted() {
+        if !self.core.is_trusted() {
             return Ok(false);
         }
         Ok(match key {
             Key::Inode(file) => self.trusted_inode(*file)?.is_some(),
             Key::Entry(parent, name) => self.trusted_entry(*parent, name)?.is_some(),
             Key::Conflict(_) => true,
-            Key::Origin(origin) => *origin == self.config.origin,
+            Key::Origin(origin) => *origin == self.core.config.origin,
         })
     }
 
@@ -138,24 +115,24 @@ impl<S: MetaStore> Replica<S> {
         let positive = |value: i64| u64::try_from(value).unwrap_or(0);
         let safe = self.own_through(Level::Safe);
         Progress {
-            role: self.config.role,
-            connected: self.is_trusted(),
-            parent_up: self.uplink.is_up(),
-            last_record: RecordId::new(self.config.origin, self.state.sequence()).ok(),
-            durable_through: self.own_durable(),
+            role: self.core.config.role,
+            connected: self.core.is_trusted(),
+            parent_up: self.core.has_parent(),
+            last_record: RecordId::new(self.core.config.origin, self.core.state.sequence()).ok(),
+            durable_through: self.core.state.own_durable(),
             safe_through: safe,
             visible_through: self.own_through(Level::Visible),
             stable_through: self.own_through(Level::Stable),
-            records_waiting: self.state.log().tentative_len(),
-            records_in_flight: self.records_in_flight(),
-            bytes_at_risk: positive(self.state.totals().owed_bytes),
-            versions_at_risk: positive(self.state.totals().owed),
-            bytes_lent: positive(self.state.totals().lent_bytes),
-            versions_lent: positive(self.state.totals().lent),
-            versions_missing: positive(self.state.totals().missing),
-            commit: self.state.change().0,
-            conflicts_open: positive(self.state.totals().conflicts),
-            versions_lost: positive(self.state.totals().lost) + positive(self.state.totals().vanished),
+            records_waiting: self.core.state.log().tentative_len(),
+            records_in_flight: self.uplink.records_in_flight(),
+            bytes_at_risk: positive(self.core.state.totals().owed_bytes),
+            versions_at_risk: positive(self.core.state.totals().owed),
+            bytes_lent: positive(self.core.state.totals().lent_bytes),
+            versions_lent: positive(self.core.state.totals().lent),
+            versions_missing: positive(self.core.state.totals().missing),
+            commit: self.core.state.change().0,
+            conflicts_open: positive(self.core.state.totals().conflicts),
+            versions_lost: positive(self.core.state.totals().lost) + positive(self.core.state.totals().vanished),
             requests_waiting: self.requests.len() as u64,
             children: self.children.peers().len() as u64,
         }
@@ -167,12 +144,13 @@ impl<S: MetaStore> Replica<S> {
     /// [`StorageError`] if they cannot be read.
     pub fn queue(&self, after: LogPosition, limit: usize) -> Result<Vec<(LogPosition, QueueItem)>, StorageError> {
         let (mut items, empty) = (Vec::new(), Content::EMPTY);
-        let updates = self.state.log().from(after.next()).filter(|(_, item)| self.state.log().is_on_its_way(item));
+        let updates =
+            self.core.state.log().from(after.next()).filter(|(_, item)| self.core.state.log().is_on_its_way(item));
         for (position, item) in updates.take(limit) {
-            let Some(bytes) = self.state.store().get(&log_key(position))? else { continue };
+            let Some(bytes) = self.core.state.store().get(&log_key(position))? else { continue };
             let entry: LogEntry = unpack(&bytes)?;
             let file = file_of(&entry.record.op, item.id);
-            let path = file.map(|file| self.path_of(file)).transpose()?.flatten();
+            let path = file.map(|file| self.core.state.path_of(file)).transpose()?.flatten();
             let bytes = content_of(&entry.record).map_or(0, |(_, content)| content.size());
             let content = content_of(&entry.record).map_or(&empty, |(_, content)| content);
             let facts = self.record_facts(item.id, Some(content))?;
@@ -187,19 +165,19 @@ impl<S: MetaStore> Replica<S> {
     /// # Errors
     /// [`StorageError`] if they cannot be read.
     pub fn contents_waiting(&self, after: Option<RecordId>, limit: usize) -> Result<Vec<ContentWaiting>, StorageError> {
-        let of = if self.config.role == Role::Client { table::LENT } else { table::OWED };
+        let of = if self.core.config.role == Role::Client { table::LENT } else { table::OWED };
         let mut from = after.map_or_else(|| vec![of], |after| record_key(of, after));
         if after.is_some() {
             from.push(0);
         }
         let mut waiting = Vec::new();
-        for (key, value) in self.state.store().scan(&from, &[of + 1], limit)? {
+        for (key, value) in self.core.state.store().scan(&from, &[of + 1], limit)? {
             let version = parse_record_key(&key)?;
             let (file, content) = waiting_row(of, &value)?;
-            let is_queued = self.state.log().position_of(version).is_some();
+            let is_queued = self.core.state.log().position_of(version).is_some();
             let facts = self.record_facts(version, Some(&content))?;
-            let since = self.waits_since(file, version, facts)?;
-            let path = self.path_of(file)?;
+            let since = self.core.state.waits_since(file, version, facts)?;
+            let path = self.core.state.path_of(file)?;
             let bytes = content.size();
             let sent = self.contents.sent_home(version).min(bytes);
             waiting.push(ContentWaiting { version, file, path, bytes, since, facts, sent, is_queued });
@@ -218,7 +196,7 @@ impl<S: MetaStore> Replica<S> {
             from.push(0);
         }
         let mut lacking = Vec::new();
-        for (key, value) in self.state.store().scan(&from, &[of + 1], limit)? {
+        for (key, value) in self.core.state.store().scan(&from, &[of + 1], limit)? {
             let (version, missing) = (parse_record_key(&key)?, unpack::<Missing>(&value)?);
             let is_there = |child: OriginId| self.children.peer_of(child).is_some();
             let mut holders: Vec<_> = missing.everybody().map(|child| (child, is_there(child))).collect();
@@ -227,9 +205,9 @@ impl<S: MetaStore> Replica<S> {
             lacking.push(ContentMissing {
                 version,
                 file: missing.file,
-                path: self.path_of(missing.file)?,
+                path: self.core.state.path_of(missing.file)?,
                 bytes: missing.content.size(),
-                since: self.waits_since(missing.file, version, facts)?,
+                since: self.core.state.waits_since(missing.file, version, facts)?,
                 facts,
                 holders,
             });
@@ -237,36 +215,12 @@ impl<S: MetaStore> Replica<S> {
         Ok(lacking)
     }
 
-    /// Since when a version waits, as near as is known: it was written before it was safe or visible, and before its file changed last. (When
-    /// that was modified says nothing: programs set it.)
-    pub(crate) fn waits_since(
-        &self,
-        file: FileId,
-        version: RecordId,
-        facts: Facts,
-    ) -> Result<Option<WallTime>, StorageError> {
-        let changed = self.inode(file)?.filter(|inode| inode.version == version).map(|inode| inode.ctime);
-        Ok([changed, facts.safe.since(), facts.visible.since()].into_iter().flatten().min())
-    }
-
     /// Open conflicts from after one, in order of id.
     ///
     /// # Errors
     /// [`StorageError`] if they cannot be read.
     pub fn conflicts(&self, after: Option<RecordId>, limit: usize) -> Result<Vec<OpenConflict>, StorageError> {
-        let (mut from, until) = kind_range(table::VIEW, KeyKind::Conflict);
-        if let Some(after) = after {
-            from = image_key(table::VIEW, &Key::Conflict(after));
-            from.push(0);
-        }
-        let mut open = Vec::new();
-        for (key, value) in self.state.store().scan(&from, &until, limit)? {
-            if let (Key::Conflict(id), Image::Conflict(conflict)) = (parse_image_key(&key)?, unpack_view(&value)?.image)
-            {
-                open.push(OpenConflict { id, conflict: *conflict });
-            }
-        }
-        Ok(open)
+        self.core.state.conflicts(after, limit)
     }
 
     /// Every origin that this replica knows: at a client its own only.
@@ -274,15 +228,7 @@ impl<S: MetaStore> Replica<S> {
     /// # Errors
     /// [`StorageError`] if they cannot be read.
     pub fn origins(&self) -> Result<Vec<(OriginId, Origin)>, StorageError> {
-        let (from, until) = kind_range(table::VIEW, KeyKind::Origin);
-        let mut origins = Vec::new();
-        self.each(&from, &until, |key, value| {
-            if let (Key::Origin(id), Image::Origin(origin)) = (parse_image_key(key)?, unpack_view(value)?.image) {
-                origins.push((id, Arc::unwrap_or_clone(origin)));
-            }
-            Ok(())
-        })?;
-        Ok(origins)
+        self.core.state.origins()
     }
 
     /// The origins of one machine: what a session with its key may speak for.
@@ -290,7 +236,7 @@ impl<S: MetaStore> Replica<S> {
     /// # Errors
     /// [`StorageError`] if they cannot be read.
     pub fn admitted(&self, node: NodeId) -> Result<Vec<(OriginId, Origin)>, StorageError> {
-        Ok(self.origins()?.into_iter().filter(|(_, origin)| origin.node == node).collect())
+        self.core.state.admitted(node)
     }
 
     /// How far one record has come, as far as this replica knows. `content`: what it names, if that is known; contents
@@ -307,7 +253,7 @@ impl<S: MetaStore> Replica<S> {
     /// # Errors
     /// [`StorageError`] if it cannot be read.
     pub fn may_write(&self, origin: OriginId) -> Result<bool, StorageError> {
-        Ok(match self.image(&Key::Origin(origin))? {
+        Ok(match self.core.state.image(&Key::Origin(origin))? {
             Some(Image::Origin(origin)) => !matches!(origin.admitted, Admitted::Reader | Admitted::Revoked),
             _ => false,
         })
@@ -321,20 +267,20 @@ impl<S: MetaStore> Replica<S> {
     pub fn contents_in_use(&self, after: Option<FileId>, limit: usize) -> Result<ContentsPage, StorageError> {
         let mut contents = Vec::new();
         if after.is_none() {
-            self.each(&[table::OWED], &[table::OWED + 1], |key, value| {
+            self.core.state.each(&[table::OWED], &[table::OWED + 1], |key, value| {
                 let (version, owed): (_, Owed) = (Some(parse_record_key(key)?), unpack(value)?);
                 contents.push(ContentInUse { file: owed.file, version, content: owed.content, owed: true });
                 Ok(())
             })?;
-            self.each(&[table::LENT], &[table::LENT + 1], |key, value| {
+            self.core.state.each(&[table::LENT], &[table::LENT + 1], |key, value| {
                 let (version, lent): (_, Lent) = (Some(parse_record_key(key)?), unpack(value)?);
                 contents.push(ContentInUse { file: lent.file, version, content: lent.content, owed: true });
                 Ok(())
             })?;
-            self.each(&[PREVIOUS], &[PREVIOUS + 1], |_, value| {
+            self.core.state.each(&[PREVIOUS], &[PREVIOUS + 1], |_, value| {
                 let previous: Previous = unpack(value)?;
                 // A station notes which those were, and owes those that only it has.
-                if self.config.role != Role::Home {
+                if self.core.config.role != Role::Home {
                     return Ok(());
                 }
                 contents.push(ContentInUse {
@@ -351,7 +297,7 @@ impl<S: MetaStore> Replica<S> {
             from = image_key(table::VIEW, &Key::Inode(after));
             from.push(0);
         }
-        let rows = self.state.store().scan(&from, &until, limit)?;
+        let rows = self.core.state.store().scan(&from, &until, limit)?;
         let full = rows.len() == limit;
         let mut next = None;
         for (key, value) in rows {
@@ -373,27 +319,17 @@ impl<S: MetaStore> Replica<S> {
     /// Whether nothing is on its way: every record confirmed by the parent, nothing gated, nothing to push that
     /// somebody wants, no request waiting.
     pub fn is_settled(&self) -> bool {
-        let calm = self.requests.len() == 0 && self.outputs.is_empty() && self.children_calm();
-        match self.config.role {
+        let calm = self.requests.len() == 0 && self.core.outputs.is_empty() && self.children.children_calm(&self.core);
+        match self.core.config.role {
             Role::Home => calm,
             Role::Station | Role::Client => {
-                let own = self.own_through(Level::Visible) >= self.state.sequence();
-                calm && self.is_trusted() && own && self.state.log().tentative_len() == 0 && self.pushes_done()
+                let own = self.own_through(Level::Visible) >= self.core.state.sequence();
+                calm && self.core.is_trusted()
+                    && own
+                    && self.core.state.log().tentative_len() == 0
+                    && self.contents.pushes_done()
             }
         }
-    }
-
-    /// As `confirmed_applied`, of the committed state.
-    pub(crate) fn confirmed_applied_committed(&self, origin: OriginId) -> Result<u64, StorageError> {
-        let key = Key::Origin(origin);
-        let image = match self.state.store().get(&image_key(table::SHADOW, &key))? {
-            Some(bytes) => unpack::<crate::state::log::Shadow>(&bytes)?.image,
-            None => self.image(&key)?,
-        };
-        Ok(match image {
-            Some(Image::Origin(origin)) => origin.applied,
-            _ => 0,
-        })
     }
 }
 

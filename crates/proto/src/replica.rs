@@ -10,9 +10,13 @@
 //! **tentative** records, and for keys that those touched it is kept in a **shadow** row.
 
 mod committing;
+mod core;
 mod opening;
+mod reading;
 
-use crate::api::{Config, Input, Output, PeerId, Role};
+pub(crate) use self::core::{Core, ForRequests};
+
+use crate::api::{Input, Output, PeerId, Role};
 use crate::children::Children;
 use crate::contents::Contents;
 use crate::histories::Histories;
@@ -20,14 +24,9 @@ use crate::locks::Locks;
 use crate::members::Members;
 use crate::requests::Requests;
 use crate::requests::watches::Watches;
-use crate::state::State;
-use crate::state::overlay::Tx;
-use crate::state::tables::{image_key, table, unpack};
 use crate::upstream::Uplink;
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
-use wayfs_tree::View;
-use wayfs_types::{FileId, Image, Key, MetaStore, Name, OriginId, StorageError, Ticket, Time, WallTime};
+use std::collections::BTreeMap;
+use wayfs_types::{MetaStore, OriginId, StorageError, Time, WallTime};
 use wayfs_wire::Down;
 
 /// Rows read at once when a table is gone through.
@@ -78,12 +77,7 @@ impl From<StorageError> for StepError {
 
 /// One replica of one volume. See the crate's documentation for what drives it.
 pub struct Replica<S> {
-    pub(crate) config: Config,
-    pub(crate) state: State<S>,
-    pub(crate) now: Time,
-    pub(crate) wall: WallTime,
-    pub(crate) opened: Time,
-    pub(crate) outputs: VecDeque<Output>,
+    pub(crate) core: Core<S>,
     pub(crate) failed: bool,
     pub(crate) peers: BTreeMap<PeerId, PeerRole>,
     pub(crate) children: Children,
@@ -94,8 +88,6 @@ pub struct Replica<S> {
     pub(crate) locks: Locks,
     pub(crate) members: Members,
     pub(crate) histories: Histories,
-    /// Work is left over that did not fit into this input's share.
-    pub(crate) more_work: bool,
 }
 
 /// Who is at the other end of a session.
@@ -106,66 +98,6 @@ pub(crate) enum PeerRole {
 }
 
 impl<S: MetaStore> Replica<S> {
-    /// Goes through the committed rows of a range, a page at a time.
-    pub(crate) fn each(
-        &self,
-        from: &[u8],
-        until: &[u8],
-        mut visit: impl FnMut(&[u8], &[u8]) -> Result<(), StorageError>,
-    ) -> Result<(), StorageError> {
-        let mut from = from.to_vec();
-        loop {
-            let pairs = self.state.store().scan(&from, until, PAGE)?;
-            for (key, value) in &pairs {
-                visit(key, value)?;
-            }
-            match pairs.last() {
-                Some((last, _)) if pairs.len() == PAGE => {
-                    from.clone_from(last);
-                    from.push(0);
-                }
-                _ => return Ok(()),
-            }
-        }
-    }
-
-    /// The settings it was opened with.
-    pub fn config(&self) -> &Config {
-        &self.config
-    }
-
-    /// The store, for drivers that own its syncing half.
-    pub fn store(&self) -> &S {
-        self.state.store()
-    }
-
-    /// The last ticket that the driver said is durable.
-    pub fn stored(&self) -> Ticket {
-        self.state.stored()
-    }
-
-    /// The store, for a driver that keeps it in the replica and syncs it there (the simulator).
-    pub fn store_mut(&mut self) -> &mut S {
-        self.state.store_mut()
-    }
-
-    /// Gives the store back: what is not durable is for the store to keep or lose.
-    pub fn into_store(self) -> S {
-        self.state.into_store()
-    }
-
-    /// How often tentative records had to be replayed since the replica was opened: for metrics.
-    pub fn replays(&self) -> u64 {
-        self.state.replays()
-    }
-
-    /// How often something was answered that the parent did not vouch for, or what it had vouched for before was given
-    /// up. An answer before which it was the same as after it may be kept until a callback breaks it; any other is good
-    /// for the moment only, since no callback will come.
-    pub fn unvouched(&self) -> u64 {
-        self.requests.unvouched()
-    }
-
     /// Works off one event. Effects wait in [`Replica::poll_output`].
     ///
     /// `now` must not run backwards; if it does, the newest seen counts.
@@ -173,15 +105,17 @@ impl<S: MetaStore> Replica<S> {
         if self.failed {
             return;
         }
-        self.now = self.now.max(now);
-        self.wall = wall;
-        self.more_work = false;
+        self.core.now = self.core.now.max(now);
+        self.core.wall = wall;
+        self.core.more_work = false;
         // First: what is asked is answered as things are at this time.
-        self.check_vouched();
+        self.locks.check_vouched(&mut self.core, &mut self.children);
+        self.settle_requests();
         let outcome = self.dispatch(input).and_then(|()| Ok(self.commit()?));
         self.settle(outcome);
         let outcome = self.follow_up();
         self.settle(outcome);
+        assert!(self.core.for_requests.is_empty(), "whoever calls a part works off what that has for requests");
     }
 
     fn dispatch(&mut self, input: Input) -> Result<(), StepError> {
@@ -196,22 +130,28 @@ impl<S: MetaStore> Replica<S> {
                 self.handle_stored(ticket)?;
             }
             Input::ContentsHere { tops } => self.handle_contents_here(&tops)?,
-            Input::ContentGone { file, version, content } => self.handle_content_gone(file, version, &content)?,
+            Input::ContentGone { file, version, content } => {
+                self.contents.handle_content_gone(&mut self.core, &mut self.children, file, version, &content)?
+            }
             Input::Sought { file, version, content, is_here } => {
                 self.handle_found((file, version), content, is_here)?
             }
-            Input::LookedHere { here, not_here } => self.handle_looked_here(&here, &not_here)?,
+            Input::LookedHere { here, not_here } => {
+                self.contents.handle_looked_here(&mut self.core, &mut self.children, &here, &not_here)?
+            }
             Input::Pushed { versions } => self.handle_pushed(&versions)?,
-            Input::Sent { version, bytes } if self.config.role == Role::Station => {
+            Input::Sent { version, bytes } if self.core.config.role == Role::Station => {
                 self.children.tell(version.origin(), Down::Sent { version, bytes });
             }
             Input::Sent { .. } => {}
-            Input::Propagate { file: _, version } => self.handle_propagate(version),
+            Input::Propagate { file: _, version } => {
+                self.contents.handle_propagate(&mut self.core, &mut self.children, version)
+            }
             Input::Fetched { peer, file } => self.handle_fetched(peer, file),
             Input::MakeRoom => self.handle_make_room()?,
             Input::GivenBack { serial } => self.handle_given_back(serial),
             Input::Room { room } => self.handle_room(room),
-            Input::Moved { peer } => self.note_moved(peer),
+            Input::Moved { peer } => self.uplink.note_moved(&self.core, peer),
             Input::Tick => {}
         }
         Ok(())
@@ -222,20 +162,21 @@ impl<S: MetaStore> Replica<S> {
         self.check_timers()?;
         self.settle_lost()?;
         self.purge()?;
-        self.limit_conflicts()?;
-        self.tend_left_locks();
-        self.look_at_rest()?;
+        Members::limit_conflicts(&mut self.core)?;
+        self.locks.tend_left_locks(&mut self.core, &mut self.children);
+        self.settle_requests();
+        self.contents.look_at_rest(&mut self.core)?;
         self.commit()?;
         self.end_children();
         self.retry_requests();
         self.pump_rights();
-        if self.config.role == Role::Home && self.look_at_wants()? {
-            self.more_work |= self.contents.has_wants();
+        if self.core.config.role == Role::Home && self.contents.look_at_wants(&mut self.core, &mut self.children)? {
+            self.core.more_work |= self.contents.has_wants();
         }
         self.pump_children()?;
         self.pump_parent()?;
         self.commit()?;
-        self.ask_sync();
+        self.core.ask_sync();
         Ok(())
     }
 
@@ -261,10 +202,10 @@ impl<S: MetaStore> Replica<S> {
 
     /// Forgets the uncommitted part of an input.
     pub(crate) fn abandon(&mut self) {
-        self.state.abandon();
+        self.core.state.abandon();
         self.contents.abandon();
         self.requests.forget_answers();
-        if let Err(error) = self.watches.abandon(self.state.store()) {
+        if let Err(error) = self.watches.abandon(self.core.state.store()) {
             self.stop(&error);
         }
     }
@@ -279,63 +220,18 @@ impl<S: MetaStore> Replica<S> {
             return;
         }
         tracing::error!(%error, "replica stopped: its store failed");
-        self.outputs.push_back(Output::Failed { reason: error.to_string() });
+        self.core.outputs.push_back(Output::Failed { reason: error.to_string() });
     }
 
     /// Ends a session of our own accord.
     pub(crate) fn disconnect(&mut self, peer: PeerId, reason: String) {
         tracing::warn!(peer = peer.0, reason, "session ended by us");
         self.forget_peer(peer);
-        self.outputs.push_back(Output::Disconnect { peer, reason });
-    }
-
-    /// The store seen through what this input changed so far.
-    pub(crate) fn tx(&mut self) -> Tx<'_, S> {
-        self.state.tx(self.config.role != Role::Client)
-    }
-
-    pub(crate) fn put_image(&mut self, key: Key, image: Option<Image>) -> Result<(), StorageError> {
-        wayfs_tree::ViewMut::put(&mut self.tx(), key, image)
+        self.core.outputs.push_back(Output::Disconnect { peer, reason });
     }
 
     /// The next effect; call until `None`.
     pub fn poll_output(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
-    }
-
-    /// A file's inode in the view; of a removed or merged file its marker.
-    ///
-    /// # Errors
-    /// [`StorageError`] if it cannot be read.
-    pub fn inode(&self, file: FileId) -> Result<Option<Arc<wayfs_types::Inode>>, StorageError> {
-        Ok(match self.image(&Key::Inode(file))? {
-            Some(Image::Inode(inode)) => Some(inode),
-            _ => None,
-        })
-    }
-
-    /// What a name stands for in the view.
-    ///
-    /// # Errors
-    /// [`StorageError`] if it cannot be read.
-    pub fn entry(&self, parent: FileId, name: &Name) -> Result<Option<wayfs_types::Entry>, StorageError> {
-        Ok(match self.image(&Key::Entry(parent, name.clone()))? {
-            Some(Image::Entry(entry)) => Some(entry),
-            _ => None,
-        })
-    }
-
-    /// What the parent has confirmed of an origin: of a home, what it applied.
-    pub(crate) fn confirmed_applied(&mut self, origin: OriginId) -> Result<u64, StorageError> {
-        let key = Key::Origin(origin);
-        let tx = self.tx();
-        let image = match tx.get_raw(&image_key(table::SHADOW, &key))? {
-            Some(bytes) => unpack::<crate::state::log::Shadow>(&bytes)?.image,
-            None => tx.image(&key)?,
-        };
-        Ok(match image {
-            Some(Image::Origin(origin)) => origin.applied,
-            _ => 0,
-        })
+        self.core.outputs.pop_front()
     }
 }

@@ -1,6 +1,8 @@
 //! Requests of this replica's own user, and those of them that wait.
 
+mod ends;
 pub(crate) mod seen;
+
 mod serving;
 pub(crate) mod waits;
 pub(crate) mod watches;
@@ -8,10 +10,10 @@ pub(crate) mod watches;
 use crate::api::{Output, Role};
 use crate::replica::{Replica, StepError};
 use crate::upstream::claims::Made;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use wayfs_types::request::{Outcome, Request, RequestId};
-use wayfs_types::{FileId, FsError, MetaStore, Name, StorageError, Ticket, Time};
+use wayfs_types::{FileId, FsError, MetaStore, Name, StorageError, Time};
 use wayfs_wire::{AskId, Verdict};
 
 /// How long a request may wait for the first session after the replica was opened.
@@ -73,8 +75,6 @@ pub(crate) struct Requests {
     by_ask: BTreeMap<AskId, Vec<RequestId>>,
     on_level: BTreeSet<RequestId>,
     ready: BTreeSet<RequestId>,
-    /// Own records whose batch may not be durable: the batch, and the sequence.
-    own_pending: VecDeque<(Ticket, u64)>,
     /// Those that wait for a level may have reached it.
     levels_moved: bool,
     /// How often something was answered for which nobody vouched.
@@ -223,29 +223,6 @@ impl Requests {
         }
         Some(waiting)
     }
-
-    pub(crate) fn note_own(&mut self, ticket: Ticket, sequence: u64) {
-        self.own_pending.push_back((ticket, sequence));
-    }
-
-    /// Own records are numbered anew.
-    pub(crate) fn forget_own(&mut self) {
-        self.own_pending.clear();
-    }
-
-    /// First own sequence that is not durable.
-    pub(crate) fn first_undurable(&mut self, stored: Ticket) -> Option<u64> {
-        while self.own_pending.front().is_some_and(|(ticket, _)| *ticket <= stored) {
-            self.own_pending.pop_front();
-        }
-        self.own_pending.front().map(|(_, sequence)| *sequence)
-    }
-
-    /// As [`Requests::first_undurable`], for those who only look.
-    pub(crate) fn peek_undurable(&self, stored: Ticket) -> Option<u64> {
-        let at = self.own_pending.partition_point(|(ticket, _)| *ticket <= stored);
-        self.own_pending.get(at).map(|(_, sequence)| *sequence)
-    }
 }
 
 /// How an attempt at a request went.
@@ -266,7 +243,7 @@ pub(crate) enum Need {
 impl<S: MetaStore> Replica<S> {
     pub(crate) fn handle_request(&mut self, id: RequestId, request: Request, deadline: Time) {
         let waiting = Waiting {
-            request: self.as_called_now(request),
+            request: self.histories.as_called_now(&self.core, request),
             deadline,
             on: On::Session,
             patience: deadline,
@@ -292,17 +269,18 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn end_request(&mut self, id: RequestId, outcome: Outcome) {
         if let Some(waiting) = self.requests.take(id) {
             if matches!(waiting.on, On::Lock | On::LockEnd) && outcome.is_err() {
-                self.locks_give_up(id);
+                self.locks.locks_give_up(&mut self.core, &mut self.children, id);
+                self.settle_requests();
             }
             self.answer_request(id, outcome);
         }
     }
 
     fn answer_request(&mut self, id: RequestId, outcome: Outcome) {
-        if self.config.role == Role::Client {
+        if self.core.config.role == Role::Client {
             self.end_claims(id);
         }
-        self.outputs.push_back(Output::Answer { id, outcome });
+        self.core.outputs.push_back(Output::Answer { id, outcome });
     }
 
     /// Tries a request; answers it or parks it.
@@ -325,17 +303,18 @@ impl<S: MetaStore> Replica<S> {
         };
         match attempt {
             Attempt::Done(outcome) => self.answer_request(id, outcome),
-            Attempt::Park(on) if self.requests.len() >= self.config.requests_waiting_max => {
+            Attempt::Park(on) if self.requests.len() >= self.core.config.requests_waiting_max => {
                 if on == On::Lock {
-                    self.locks_give_up(id);
+                    self.locks.locks_give_up(&mut self.core, &mut self.children, id);
+                    self.settle_requests();
                 }
                 self.answer_request(id, Err(FsError::TimedOut));
             }
             Attempt::Park(on) => {
                 waiting.on = on;
                 waiting.patience = match on {
-                    On::Session => self.now + FIRST_SESSION_MAX,
-                    On::FirstSession => self.opened + FIRST_SESSION_MAX,
+                    On::Session => self.core.now + FIRST_SESSION_MAX,
+                    On::FirstSession => self.core.opened + FIRST_SESSION_MAX,
                     On::Ask(_) | On::Level | On::Lock | On::LockEnd | On::Claim => waiting.deadline,
                 };
                 self.requests.park(id, waiting);
@@ -364,14 +343,14 @@ impl<S: MetaStore> Replica<S> {
 
     fn check_deadlines(&mut self) {
         while let Some((time, id)) = self.requests.deadlines.first().copied() {
-            if time > self.now {
+            if time > self.core.now {
                 return;
             }
             let Some(mut waiting) = self.requests.take(id) else {
                 self.requests.deadlines.remove(&(time, id));
                 continue;
             };
-            let over = self.now >= waiting.deadline;
+            let over = self.core.now >= waiting.deadline;
             let may_serve = matches!(waiting.on, On::Ask(_) | On::Session | On::FirstSession) && !waiting.offline;
             if may_serve {
                 // What is cached is better than an error; what is not fails below.
@@ -380,15 +359,16 @@ impl<S: MetaStore> Replica<S> {
                 continue;
             }
             if matches!(waiting.on, On::Lock | On::LockEnd) {
-                self.locks_give_up(id);
+                self.locks.locks_give_up(&mut self.core, &mut self.children, id);
+                self.settle_requests();
             }
             if waiting.on == On::LockEnd {
                 self.answer_request(id, Err(FsError::Interrupted));
                 continue;
             }
-            let error = if over && self.uplink.is_up() { FsError::TimedOut } else { FsError::Unreachable };
+            let error = if over && self.core.has_parent() { FsError::TimedOut } else { FsError::Unreachable };
             let error =
-                if self.config.role == Role::Home || waiting.on == On::Lock { FsError::TimedOut } else { error };
+                if self.core.config.role == Role::Home || waiting.on == On::Lock { FsError::TimedOut } else { error };
             self.answer_request(id, Err(error));
         }
     }

@@ -15,6 +15,7 @@ pub(crate) mod marks;
 pub(crate) mod names;
 pub(crate) mod overlay;
 pub(crate) mod position;
+mod reading;
 pub(crate) mod staged;
 pub(crate) mod tables;
 pub(crate) mod tombstones;
@@ -23,7 +24,6 @@ pub(crate) mod view_cache;
 
 pub(crate) use counters::COUNTERS;
 
-use crate::Config;
 use crate::replica::OpenError;
 use crate::state::counters::Counters;
 use crate::state::durable::Durable;
@@ -32,13 +32,15 @@ use crate::state::overlay::Overlay;
 use crate::state::staged::Staged;
 use crate::state::totals::Totals;
 use crate::state::view_cache::ViewCache;
-use wayfs_types::CommitNumber;
-use wayfs_types::MetaStore;
+use crate::{Config, Role};
+use wayfs_types::{CommitNumber, MetaStore};
 
 /// The store, and what this input did to it so far. No other part sees into it.
 #[derive(Debug)]
 pub(crate) struct State<S> {
     store: S,
+    /// Whether the whole volume is in it: a client has what it looked at.
+    is_whole: bool,
     counters: Counters,
     /// As they are in the store.
     saved: Counters,
@@ -67,6 +69,7 @@ impl<S: MetaStore> State<S> {
         };
         Ok(Self {
             store,
+            is_whole: config.role != Role::Client,
             counters,
             saved: counters,
             overlay: Overlay::default(),

@@ -10,19 +10,19 @@ impl<S: MetaStore> Replica<S> {
         if self.failed {
             return None;
         }
-        if self.more_work {
-            return Some(self.now);
+        if self.core.more_work {
+            return Some(self.core.now);
         }
         [
-            self.state.timeout(),
+            self.core.state.timeout(),
             self.requests.next_deadline(),
             self.upstream_timeout(),
-            self.vouched_timeout(),
+            self.locks.vouched_timeout(),
             self.locks.timeout(),
             self.children_timeout(),
-            self.rights_timeout(),
+            self.children.rights_timeout(&self.core),
             self.contents.timeout(),
-            self.recount_timeout(),
+            self.contents.recount_timeout(&self.core, &self.uplink),
         ]
         .into_iter()
         .flatten()
@@ -32,15 +32,16 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn check_timers(&mut self) -> Result<(), StepError> {
         self.check_children()?;
         self.check_upstream()?;
-        self.return_unused_locks();
-        self.forget_unheard();
-        self.wake_waiting();
-        self.contents.forget_old_announcements(self.now, self.config.announced_grace);
-        self.release_superseded()?;
+        self.locks.return_unused_locks(&mut self.core, &mut self.children);
+        self.settle_requests();
+        self.uplink.forget_unheard(&mut self.core);
+        self.children.wake_waiting();
+        self.contents.forget_old_announcements(self.core.now, self.core.config.announced_grace);
+        self.contents.release_superseded(&mut self.core, &mut self.children)?;
         self.replace_holders()?;
-        self.look_for_gone()?;
+        self.contents.look_for_gone(&mut self.core, &mut self.children, &self.uplink)?;
         self.recount_own()?;
-        self.state.check_timers(self.now);
+        self.core.state.check_timers(self.core.now);
         Ok(())
     }
 
@@ -49,11 +50,11 @@ impl<S: MetaStore> Replica<S> {
         for change in changed {
             let Key::Origin(origin) = &change.key else { continue };
             self.children.note_marks_moved([*origin]);
-            self.note_holders_moved();
+            self.contents.note_holders_moved(&self.core);
             let is_revoked = matches!(&change.new, Some(Image::Origin(image)) if image.admitted == Admitted::Revoked);
             if is_revoked || change.old.is_none() {
                 // Whoever was waited for may not come, or comes as this one.
-                self.note_child_away();
+                self.contents.note_child_away(&self.core);
             }
             // A number that a put-back home gives again is not known for a while.
             if let (Some(Image::Origin(old)), Some(Image::Origin(new))) = (&change.old, &change.new)
@@ -64,7 +65,8 @@ impl<S: MetaStore> Replica<S> {
                 self.disconnect(peer, "what it may do has changed: it begins anew".to_owned());
             }
             if is_revoked {
-                self.locks_of_revoked(*origin);
+                self.locks.locks_of_revoked(&mut self.core, &mut self.children, *origin);
+                self.settle_requests();
             }
             if is_revoked && let Some(peer) = self.children.peer_of(*origin) {
                 self.disconnect(peer, "its access was revoked".to_owned());

@@ -22,6 +22,7 @@ pub(crate) mod catching;
 pub(crate) mod claims;
 pub(crate) mod fact_asks;
 pub(crate) mod gathered;
+pub(crate) mod line;
 mod messages;
 pub(crate) mod needs;
 pub(crate) mod omitting;
@@ -30,25 +31,23 @@ pub(crate) mod sending;
 pub(crate) mod welcomed;
 
 use crate::api::{Output, PeerId, Role};
-use crate::replica::{PeerRole, Replica, StepError};
+use crate::histories::Histories;
+use crate::replica::{Core, PeerRole, Replica, StepError};
 use crate::requests::seen::Asked;
 use crate::requests::watches::Watches;
-use crate::state::position::LogPosition;
-use crate::state::position::log_key;
+use crate::state::position::{LogPosition, log_key};
 use crate::upstream::backwards::Past;
 use crate::upstream::claims::Claims;
 use crate::upstream::fact_asks::{FactAsk, FactsTold};
 use crate::upstream::gathered::Gathering;
+use crate::upstream::line::Line;
 use crate::upstream::rights::OwnRights;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
-use wayfs_types::CommitNumber;
-use wayfs_types::{FileId, Key, MetaStore, OriginId, RecordId, StorageError, Time};
-use wayfs_wire::{AskId, KeyImage, Mark, Message, Question, Stamp, Up};
+use wayfs_types::{CommitNumber, FileId, Key, MetaStore, OriginId, RecordId, StorageError, Time};
+use wayfs_wire::{AskId, KeyImage, Mark, Question, Up};
 
-/// Batches that nobody waits for are synced after so long.
-pub(crate) const SYNC_PERIOD: Duration = Duration::from_secs(1);
 /// Identifiers in one message.
 const IDS_PER_MESSAGE: usize = 65_536;
 /// Most former origins of a client that a greeting names: the newest. What a home lost of older ones is not found.
@@ -85,22 +84,13 @@ pub(crate) struct Uplink {
 /// The session with our parent.
 #[derive(Debug)]
 pub(crate) struct Upstream {
-    peer: PeerId,
-    state: UplinkState,
-    /// Our own change after which all that the parent vouched for came in this session.
-    since: CommitNumber,
     began: Time,
     heard: Time,
-    /// Our cache may be trusted until then.
-    lease_until: Time,
     pings: VecDeque<(u64, Time)>,
     ping_number: u64,
     next_ping: Time,
-    stamp: Option<Stamp>,
     /// What the parent has of each origin.
     applied: BTreeMap<OriginId, u64>,
-    /// Positions of the log up to here were sent or need not be.
-    position: LogPosition,
     /// Sent and not acknowledged: sequence, and bytes.
     in_flight: BTreeMap<OriginId, VecDeque<(u64, usize)>>,
     in_flight_len: usize,
@@ -128,7 +118,6 @@ pub(crate) struct Upstream {
     loss_ask: Option<AskId>,
     /// Questions about facts, our own and those of children.
     fact_asks: BTreeMap<AskId, FactAsk>,
-    next_ask: u64,
     /// Station: contents of records that are written again by another name and may have been sent in this session by their own.
     parted: BTreeMap<RecordId, Bytes>,
     /// What we may change without a question.
@@ -152,36 +141,6 @@ impl Uplink {
         Self { sent_through: sequence, ..Self::default() }
     }
 
-    /// Where the session stands; `None`: there is none.
-    pub(crate) fn state(&self) -> Option<UplinkState> {
-        self.session.as_ref().map(|session| session.state)
-    }
-
-    /// Whether there is a session.
-    pub(crate) fn is_up(&self) -> bool {
-        self.session.is_some()
-    }
-
-    /// Who is at the other end of it.
-    pub(crate) fn peer(&self) -> Option<PeerId> {
-        self.session.as_ref().map(|session| session.peer)
-    }
-
-    /// Which store the parent has; `None`: there is no session, or it has not said yet.
-    pub(crate) fn stamp(&self) -> Option<Stamp> {
-        self.session.as_ref().and_then(|session| session.stamp)
-    }
-
-    /// Our cache may be trusted until then.
-    pub(crate) fn lease_until(&self) -> Option<Time> {
-        self.session.as_ref().map(|session| session.lease_until)
-    }
-
-    /// Our own change after which all that the parent vouched for came in this session.
-    pub(crate) fn since(&self) -> Option<CommitNumber> {
-        self.session.as_ref().map(|session| session.since)
-    }
-
     /// The parent goes on where we left off with it.
     pub(crate) fn is_resumed(&self) -> bool {
         self.session.as_ref().is_some_and(|session| session.resumed)
@@ -190,16 +149,6 @@ impl Uplink {
     /// What the parent has of an origin, as far as it said; 0 without a session.
     pub(crate) fn applied_of(&self, origin: OriginId) -> u64 {
         self.session.as_ref().map_or(0, |session| session.applied_of(origin))
-    }
-
-    /// Positions of the log up to here were sent in this session, or need not be.
-    pub(crate) fn position(&self) -> Option<LogPosition> {
-        self.session.as_ref().map(|session| session.position)
-    }
-
-    /// A number for a question that is put in this session.
-    pub(crate) fn next_ask(&mut self) -> Option<AskId> {
-        self.session.as_mut().map(Upstream::next_ask)
     }
 
     /// What we were told of them may not be so any more.
@@ -258,16 +207,108 @@ impl Uplink {
     pub(crate) fn set_sent_through(&mut self, sequence: u64) {
         self.sent_through = sequence;
     }
+
+    /// When the home was heard last: from the home itself, or by the word of our parent, which is as old as its last
+    /// answer to a ping (a quarter of a lease). `None`: not since this replica was opened.
+    pub(crate) fn home_heard<S: MetaStore>(&self, core: &Core<S>) -> Option<Time> {
+        if core.config.role == Role::Home { Some(core.now) } else { self.home_heard }
+    }
+
+    /// Whether the home was heard of within a lease, and a while for two hops' pings. `None`: not since this replica was
+    /// opened.
+    pub(crate) fn is_home_reachable<S: MetaStore>(&self, core: &Core<S>, now: Time) -> Option<bool> {
+        let within = core.config.lease + core.config.lease / 2;
+        self.home_heard(core).map(|heard| now < heard + within)
+    }
+
+    /// The parent says how long ago it heard the home.
+    fn note_home<S: MetaStore>(&mut self, core: &Core<S>, ms: Option<u64>) {
+        let Some(ms) = ms else { return };
+        let heard = Time::from_micros(core.now.as_micros().saturating_sub(ms.saturating_mul(1000)));
+        self.home_heard = Some(self.home_heard.map_or(heard, |known| known.max(heard)));
+    }
+
+    /// Whether a request may wait for the session to come up.
+    pub(crate) fn is_connecting<S: MetaStore>(&self, core: &Core<S>) -> bool {
+        self.is_beginning(core, Duration::from_secs(2))
+    }
+
+    /// Whether a parent is there that will soon be able to answer. One that does not catch up within a lease is
+    /// itself cut off, and whoever asks for something new is better told so at once.
+    pub(crate) fn is_catching_up<S: MetaStore>(&self, core: &Core<S>) -> bool {
+        self.is_beginning(core, core.config.lease)
+    }
+
+    fn is_beginning<S: MetaStore>(&self, core: &Core<S>, within: Duration) -> bool {
+        let is_young = |up: &Upstream| core.now < up.began + within;
+        core.standing() != Some(UplinkState::Live) && self.session.as_ref().is_some_and(is_young)
+    }
+
+    /// What the parent has of an origin, as far as it said.
+    pub(crate) fn parent_has(&self, origin: OriginId) -> u64 {
+        self.session.as_ref().map_or(0, |up| up.applied_of(origin))
+    }
+
+    /// The parent said something.
+    fn note_heard<S>(&mut self, core: &Core<S>) {
+        if let Some(session) = self.session.as_mut() {
+            session.heard = core.now;
+        }
+    }
+
+    /// The parent sends or takes contents.
+    pub(crate) fn note_moved<S: MetaStore>(&mut self, core: &Core<S>, peer: PeerId) {
+        if let Some(upstream) = self.session.as_mut().filter(|_| core.parent() == Some(peer)) {
+            upstream.heard = core.now;
+        }
+    }
+
+    fn ping<S: MetaStore>(&mut self, core: &mut Core<S>) {
+        let (now, lease) = (core.now, core.config.lease);
+        let Some(upstream) = self.session.as_mut() else { return };
+        upstream.next_ping = now + lease / 4;
+        upstream.ping_number += 1;
+        upstream.pings.push_back((upstream.ping_number, now));
+        if upstream.pings.len() > PINGS_MAX {
+            upstream.pings.pop_front();
+        }
+        let number = upstream.ping_number;
+        core.tell_parent(Up::Ping { number });
+    }
+
+    /// A client drops records that the home has ordered and the present parent's state holds, once their contents are
+    /// safe, too, and they are durable here: until then they are what is not safe, and are shown as such.
+    pub(crate) fn trim_log<S: MetaStore>(&mut self, core: &mut Core<S>) -> Result<(), StorageError> {
+        if core.config.role != Role::Client {
+            return Ok(());
+        }
+        let Some(first) = core.state.log().from(LogPosition::START).next().map(|(_, item)| item.id.sequence()) else {
+            return Ok(());
+        };
+        let own = core.config.origin;
+        let marks = core.state.marks(own)?;
+        let told = marks.visible.min(marks.safe).min(core.state.own_durable());
+        if told < first {
+            return Ok(());
+        }
+        let through = told.min(core.state.confirmed_applied(own)?);
+        let done: Vec<LogPosition> = core
+            .state
+            .log()
+            .from(LogPosition::START)
+            .take_while(|(_, item)| item.id.sequence() <= through)
+            .map(|(position, _)| position)
+            .collect();
+        for position in done {
+            self.note_built_upon(core, position)?;
+            core.state.delete_row(log_key(position));
+            core.state.stage_forgotten(position);
+        }
+        Ok(())
+    }
 }
 
 impl Upstream {
-    /// A number for a question.
-    fn next_ask(&mut self) -> AskId {
-        let id = AskId(self.next_ask);
-        self.next_ask += 1;
-        id
-    }
-
     /// What the parent has of an origin, as far as it said.
     pub(crate) fn applied_of(&self, origin: OriginId) -> u64 {
         self.applied.get(&origin).copied().unwrap_or(0)
@@ -303,36 +344,32 @@ fn origins_in(cut: &[KeyImage]) -> BTreeSet<OriginId> {
 
 impl<S: MetaStore> Replica<S> {
     pub(crate) fn handle_parent_up(&mut self, peer: PeerId) -> Result<(), StepError> {
-        if self.config.role == Role::Home {
-            self.outputs.push_back(Output::Disconnect { peer, reason: "a home has no parent".to_owned() });
+        if self.core.config.role == Role::Home {
+            self.core.outputs.push_back(Output::Disconnect { peer, reason: "a home has no parent".to_owned() });
             return Ok(());
         }
-        if let Some(old) = self.uplink.session.as_ref().map(|up| up.peer) {
+        if let Some(old) = self.core.parent() {
             self.forget_peer(old);
             let reason = "another session with the parent began".to_owned();
-            self.outputs.push_back(Output::Disconnect { peer: old, reason });
+            self.core.outputs.push_back(Output::Disconnect { peer: old, reason });
         }
-        let own = self.config.origin;
-        let safe = self.marks(own)?.safe;
-        let lease = self.config.lease;
+        let own = self.core.config.origin;
+        let safe = self.core.state.marks(own)?.safe;
+        let lease = self.core.config.lease;
+        let since = self.core.state.change().next();
+        self.core.line = Some(Line::new(peer, since, self.core.now + lease));
         self.uplink.session = Some(Upstream {
-            peer,
-            state: UplinkState::Greeting,
-            since: self.state.change().next(),
-            began: self.now,
-            heard: self.now,
-            lease_until: self.now + lease,
+            began: self.core.now,
+            heard: self.core.now,
             pings: VecDeque::new(),
             ping_number: 0,
-            next_ping: self.now + lease / 4,
-            stamp: None,
+            next_ping: self.core.now + lease / 4,
             applied: BTreeMap::new(),
-            position: LogPosition::START,
             in_flight: BTreeMap::new(),
             in_flight_len: 0,
             in_flight_bytes: 0,
             records_at: None,
-            gathering: self.state.log().newest().map(|newest| Gathering::of_old(newest, self.now)),
+            gathering: self.core.state.log().newest().map(|newest| Gathering::of_old(newest, self.core.now)),
             resumed: false,
             anew: false,
             partial: Vec::new(),
@@ -343,7 +380,6 @@ impl<S: MetaStore> Replica<S> {
             lacks_former: false,
             loss_ask: None,
             fact_asks: BTreeMap::new(),
-            next_ask: 1,
             parted: BTreeMap::new(),
             rights: OwnRights::default(),
             asked_stable: 0,
@@ -356,206 +392,100 @@ impl<S: MetaStore> Replica<S> {
         self.peers.insert(peer, PeerRole::Parent);
         self.locks.begin_session();
         self.contents.begin_session(safe);
-        let origins = match self.config.role {
+        let origins = match self.core.config.role {
             // What the home has of its former origins tells what a home that was put back lost of them.
-            Role::Client => self.former_origins(FORMER_NAMED_MAX)?.into_iter().chain([own]).collect(),
-            Role::Home | Role::Station => self.state.log().origins().chain([own]).collect(),
+            Role::Client => {
+                Histories::former_origins(&mut self.core, FORMER_NAMED_MAX)?.into_iter().chain([own]).collect()
+            }
+            Role::Home | Role::Station => self.core.state.log().origins().chain([own]).collect(),
         };
-        let life = self.config.life;
-        let hello = Up::Hello { volume: self.config.volume, resume: self.state.resume(), origins, safe, life };
-        self.tell_parent(hello);
+        let life = self.core.config.life;
+        let hello =
+            Up::Hello { volume: self.core.config.volume, resume: self.core.state.resume(), origins, safe, life };
+        self.core.tell_parent(hello);
         self.requests.wake_parked();
         Ok(())
     }
 
-    /// Sends to the parent, if there is a session.
-    pub(crate) fn tell_parent(&mut self, up: Up) {
-        if let Some(upstream) = &self.uplink.session {
-            let bytes = wayfs_wire::encode(&Message::Up(up));
-            self.outputs.push_back(Output::Send { peer: upstream.peer, bytes });
-        }
-    }
-
     pub(crate) fn parent_lost(&mut self) {
         self.answer_fact_asks();
-        self.refuse_catches();
-        self.part_from_home();
+        self.children.refuse_catches();
+        self.locks.part_from_home(&mut self.children);
         self.uplink.claims.parent_lost();
-        self.note_taken_along();
+        self.locks.note_taken_along(&self.core);
         self.uplink.session = None;
+        self.core.line = None;
         self.locks.end_session();
         self.forget_rooms();
         self.contents.end_session();
         self.requests.wake_parked();
         self.locks_parent_lost();
-        self.end_lock_rounds_of_home();
-        self.left_locks_parent_lost();
-    }
-
-    /// Whether the cache may be trusted: a live session, and its lease.
-    pub fn is_trusted(&self) -> bool {
-        self.config.role == Role::Home
-            || self.uplink.session.as_ref().is_some_and(|up| up.state == UplinkState::Live && self.now < up.lease_until)
-    }
-
-    /// When the home was heard last: from the home itself, or by the word of our parent, which is as old as its last
-    /// answer to a ping (a quarter of a lease). `None`: not since this replica was opened.
-    pub fn home_heard(&self) -> Option<Time> {
-        if self.config.role == Role::Home { Some(self.now) } else { self.uplink.home_heard }
-    }
-
-    /// Whether the home was heard of within a lease, and a while for two hops' pings. `None`: not since this replica was
-    /// opened.
-    pub fn is_home_reachable(&self, now: Time) -> Option<bool> {
-        let within = self.config.lease + self.config.lease / 2;
-        self.home_heard().map(|heard| now < heard + within)
-    }
-
-    /// The parent says how long ago it heard the home.
-    fn note_home(&mut self, ms: Option<u64>) {
-        let Some(ms) = ms else { return };
-        let heard = Time::from_micros(self.now.as_micros().saturating_sub(ms.saturating_mul(1000)));
-        self.uplink.home_heard = Some(self.uplink.home_heard.map_or(heard, |known| known.max(heard)));
-    }
-
-    /// Whether a request may wait for the session to come up.
-    pub(crate) fn is_connecting(&self) -> bool {
-        self.is_beginning(Duration::from_secs(2))
-    }
-
-    /// Whether a parent is there that will soon be able to answer. One that does not catch up within a lease is
-    /// itself cut off, and whoever asks for something new is better told so at once.
-    pub(crate) fn is_catching_up(&self) -> bool {
-        self.is_beginning(self.config.lease)
-    }
-
-    fn is_beginning(&self, within: Duration) -> bool {
-        self.uplink.session.as_ref().is_some_and(|up| up.state != UplinkState::Live && self.now < up.began + within)
+        self.locks.end_lock_rounds_of_home();
+        self.locks.left_locks_parent_lost(&mut self.core, &mut self.children);
+        self.settle_requests();
     }
 
     pub(crate) fn set_standing(&mut self, state: UplinkState) {
-        if let Some(upstream) = self.uplink.session.as_mut() {
-            upstream.state = state;
+        if let Some(line) = self.core.line.as_mut() {
+            line.state = state;
         }
         self.requests.wake_parked();
     }
 
-    /// What the parent has of an origin, as far as it said.
-    pub(crate) fn parent_has(&self, origin: OriginId) -> u64 {
-        self.uplink.session.as_ref().map_or(0, |up| up.applied_of(origin))
-    }
-
     /// Says what we watch and asks for images.
     pub(crate) fn start_stream(&mut self) -> Result<(), StorageError> {
-        if self.config.role == Role::Client {
+        if self.core.config.role == Role::Client {
             self.begin_rights();
             let watches = Watches::in_force(&self.watches);
             for part in watches.chunks(IDS_PER_MESSAGE) {
-                self.tell_parent(Up::Watch { files: part.to_vec() });
+                self.core.tell_parent(Up::Watch { files: part.to_vec() });
             }
-            let own = self.config.origin;
+            let own = self.core.config.origin;
             let mut keys = Vec::new();
-            for position in self.state.log().tentative_through(own, self.parent_has(own)) {
-                keys.extend(self.log_entry(position)?.touched.into_iter().map(|(key, _)| key));
+            for position in self.core.state.log().tentative_through(own, self.uplink.parent_has(own)) {
+                keys.extend(self.core.state.log_entry(position)?.touched.into_iter().map(|(key, _)| key));
             }
             keys.sort_unstable();
             keys.dedup();
             for part in keys.chunks(IDS_PER_MESSAGE / 8) {
-                self.tell_parent(Up::Refresh { keys: part.to_vec() });
+                self.core.tell_parent(Up::Refresh { keys: part.to_vec() });
             }
         }
         self.locks_reclaim();
-        self.tell_parent(Up::Start);
+        self.core.tell_parent(Up::Start);
         self.set_standing(UplinkState::CatchingUp);
-        self.begin_vouched();
+        self.locks.begin_vouched(&self.core);
         Ok(())
-    }
-
-    pub(crate) fn stage_to_parent(&mut self, up: Up) {
-        if let Some(upstream) = &self.uplink.session {
-            let bytes = wayfs_wire::encode(&Message::Up(up));
-            self.state.stage_output(Output::Send { peer: upstream.peer, bytes });
-        }
-    }
-
-    /// A client drops records that the home has ordered and the present parent's state holds, once their contents are
-    /// safe, too, and they are durable here: until then they are what is not safe, and are shown as such.
-    pub(crate) fn trim_log(&mut self) -> Result<(), StorageError> {
-        if self.config.role != Role::Client {
-            return Ok(());
-        }
-        let Some(first) = self.state.log().from(LogPosition::START).next().map(|(_, item)| item.id.sequence()) else {
-            return Ok(());
-        };
-        let own = self.config.origin;
-        let marks = self.marks(own)?;
-        let told = marks.visible.min(marks.safe).min(self.own_durable());
-        if told < first {
-            return Ok(());
-        }
-        let through = told.min(self.confirmed_applied(own)?);
-        let done: Vec<LogPosition> = self
-            .state
-            .log()
-            .from(LogPosition::START)
-            .take_while(|(_, item)| item.id.sequence() <= through)
-            .map(|(position, _)| position)
-            .collect();
-        for position in done {
-            self.note_built_upon(position)?;
-            self.state.delete_row(log_key(position));
-            self.state.stage_forgotten(position);
-        }
-        Ok(())
-    }
-
-    /// The parent sends or takes contents.
-    pub(crate) fn note_moved(&mut self, peer: PeerId) {
-        let now = self.now;
-        if let Some(upstream) = self.uplink.session.as_mut().filter(|upstream| upstream.peer == peer) {
-            upstream.heard = now;
-        }
     }
 
     /// Pings, and gives up a parent that has been silent for a lease.
     pub(crate) fn check_upstream(&mut self) -> Result<(), StorageError> {
-        let lease = self.config.lease;
-        let now = self.now;
-        let Some(upstream) = self.uplink.session.as_mut() else { return Ok(()) };
+        let lease = self.core.config.lease;
+        let now = self.core.now;
+        let (Some(upstream), Some(line)) = (self.uplink.session.as_mut(), self.core.line.as_mut()) else {
+            return Ok(());
+        };
         if now >= upstream.heard + lease {
-            let peer = upstream.peer;
+            let peer = line.peer;
             self.disconnect(peer, "silent for a lease".to_owned());
             return Ok(());
         }
         if now >= upstream.next_ping {
-            self.ping();
-            self.ask_renewal();
-            self.ask_whether_lost();
-            self.ask_what_is_lost();
-            self.ask_about_former()?;
+            self.uplink.ping(&mut self.core);
+            Histories::ask_renewal(&mut self.core);
+            self.uplink.ask_whether_lost(&mut self.core);
+            self.uplink.ask_what_is_lost(&mut self.core);
+            self.contents.ask_about_former(&mut self.core, &mut self.uplink)?;
         }
         Ok(())
     }
 
-    fn ping(&mut self) {
-        let (now, lease) = (self.now, self.config.lease);
-        let Some(upstream) = self.uplink.session.as_mut() else { return };
-        upstream.next_ping = now + lease / 4;
-        upstream.ping_number += 1;
-        upstream.pings.push_back((upstream.ping_number, now));
-        if upstream.pings.len() > PINGS_MAX {
-            upstream.pings.pop_front();
-        }
-        let number = upstream.ping_number;
-        self.tell_parent(Up::Ping { number });
-    }
-
     pub(crate) fn upstream_timeout(&self) -> Option<Time> {
         let upstream = self.uplink.session.as_ref()?;
-        let mut next = upstream.next_ping.min(upstream.heard + self.config.lease);
-        if self.config.role == Role::Station {
+        let mut next = upstream.next_ping.min(upstream.heard + self.core.config.lease);
+        if self.core.config.role == Role::Station {
             // A time that has come waits for something else: for our disk, or for room on the line.
-            let gathered = self.gathered_at(upstream).filter(|at| *at > self.now);
+            let gathered = self.gathered_at(upstream).filter(|at| *at > self.core.now);
             next = gathered.map_or(next, |at| next.min(at));
         }
         Some(next)

@@ -4,8 +4,7 @@ use crate::api::PeerId;
 use crate::children::{Child, ChildState, Children};
 use crate::histories::comparing::Told;
 use std::collections::BTreeMap;
-use wayfs_types::CommitNumber;
-use wayfs_types::{Life, OriginId, Quota, RecordId, Seal, WallTime};
+use wayfs_types::{CommitNumber, Life, OriginId, Quota, RecordId, Seal, WallTime};
 use wayfs_wire::ServerRoom;
 
 impl Child {

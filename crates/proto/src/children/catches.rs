@@ -2,11 +2,11 @@
 //! home had when it asked.
 
 use crate::api::Role;
-use crate::children::ChildState;
-use crate::replica::Replica;
+use crate::children::{ChildState, Children};
+use crate::replica::Core;
+use crate::upstream::Uplink;
 use std::collections::VecDeque;
-use wayfs_types::CommitNumber;
-use wayfs_types::{MetaStore, OriginId};
+use wayfs_types::{CommitNumber, MetaStore, OriginId};
 use wayfs_wire::{AskId, Down};
 
 /// Most questions of one child that wait: of a station, as many as a few hundred clients have that open files to write in
@@ -22,32 +22,32 @@ pub(crate) enum Catch {
     Told(CommitNumber),
 }
 
-impl<S: MetaStore> Replica<S> {
+impl Children {
     /// A child wants to catch up. Answers whether it asks too much.
-    pub(crate) fn handle_catch(&mut self, child: OriginId, ask: AskId) -> bool {
-        let waits = match self.config.role {
-            Role::Home => Some(Catch::Told(self.state.change())),
-            Role::Station if self.is_trusted() => self.ask_catch().map(Catch::Home),
+    pub(crate) fn handle_catch<S: MetaStore>(&mut self, core: &mut Core<S>, child: OriginId, ask: AskId) -> bool {
+        let waits = match core.config.role {
+            Role::Home => Some(Catch::Told(core.state.change())),
+            Role::Station if core.is_trusted() => Uplink::ask_catch(core).map(Catch::Home),
             Role::Station | Role::Client => None,
         };
-        let Some(row) = self.children.by_origin.get_mut(&child) else { return false };
+        let Some(row) = self.by_origin.get_mut(&child) else { return false };
         match waits {
             Some(_) if row.catches.len() >= CATCHES_MAX => return true,
             Some(waits) => row.catches.push_back((ask, waits)),
-            None => self.children.tell(child, Down::Caught { ask, reached: false }),
+            None => self.tell(child, Down::Caught { ask, reached: false }),
         }
         false
     }
 
     /// The parent answered a question of ours: whoever waits for that is answered when it was told all that is here by now.
-    pub(crate) fn note_caught(&mut self, ask: AskId, reached: bool) {
-        let change = self.state.change();
+    pub(crate) fn note_caught<S: MetaStore>(&mut self, core: &Core<S>, ask: AskId, reached: bool) {
+        let change = core.state.change();
         let mut refused = Vec::new();
-        for (origin, child) in &mut self.children.by_origin {
+        for (origin, child) in &mut self.by_origin {
             for (theirs, waits) in &mut child.catches {
                 if *waits == Catch::Home(ask) {
                     *waits = Catch::Told(change);
-                    self.children.busy.insert(*origin);
+                    self.busy.insert(*origin);
                     if !reached {
                         refused.push((*origin, *theirs));
                     }
@@ -62,7 +62,7 @@ impl<S: MetaStore> Replica<S> {
     /// The parent is gone: nobody can be told what the home has.
     pub(crate) fn refuse_catches(&mut self) {
         let mut refused = Vec::new();
-        for (origin, child) in &self.children.by_origin {
+        for (origin, child) in &self.by_origin {
             let of_home = child.catches.iter().filter(|(_, waits)| matches!(waits, Catch::Home(_)));
             refused.extend(of_home.map(|(ask, _)| (*origin, *ask)));
         }
@@ -72,15 +72,15 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn refuse_catch(&mut self, child: OriginId, ask: AskId) {
-        if let Some(row) = self.children.by_origin.get_mut(&child) {
+        if let Some(row) = self.by_origin.get_mut(&child) {
             row.catches.retain(|(theirs, _)| *theirs != ask);
-            self.children.tell(child, Down::Caught { ask, reached: false });
+            self.tell(child, Down::Caught { ask, reached: false });
         }
     }
 
     /// Answers a child that was told all that it asked for.
-    pub(crate) fn answer_catches(&mut self, origin: OriginId) {
-        let Some(child) = self.children.by_origin.get_mut(&origin) else { return };
+    pub(crate) fn answer_catches<S: MetaStore>(&mut self, core: &mut Core<S>, origin: OriginId) {
+        let Some(child) = self.by_origin.get_mut(&origin) else { return };
         if child.catches.is_empty() {
             return;
         }
@@ -99,7 +99,7 @@ impl<S: MetaStore> Replica<S> {
         let (told, left): (VecDeque<_>, VecDeque<_>) = std::mem::take(&mut child.catches).into_iter().partition(done);
         child.catches = left;
         for (ask, _) in told {
-            self.send_child(origin, Down::Caught { ask, reached: true });
+            self.send_child(core, origin, Down::Caught { ask, reached: true });
         }
     }
 }

@@ -6,8 +6,8 @@
 //! its own records changed, and of what they made in the home's order, whoever
 //! brought that.
 
-use crate::children::{Child, ChildState};
-use crate::replica::Replica;
+use crate::children::{Child, ChildState, Children};
+use crate::replica::Core;
 use crate::state::overlay::Changed;
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_types::{FileId, Image, Inode, Key, MetaStore, OriginId, RecordId};
@@ -68,24 +68,23 @@ fn named_by(changed: &[Changed]) -> BTreeMap<FileId, Vec<FileId>> {
     named
 }
 
-impl<S: MetaStore> Replica<S> {
+impl Children {
     /// Puts changed keys into the queues of the clients they concern. Answers which clients, other than those
     /// whose records these are.
     pub(crate) fn route(&mut self, changed: &[Changed], echo: &BTreeSet<OriginId>) -> BTreeSet<OriginId> {
         let mut affected = BTreeSet::new();
-        if changed.is_empty() || self.children.by_origin.is_empty() {
+        if changed.is_empty() || self.by_origin.is_empty() {
             return affected;
         }
-        let children = &mut self.children;
-        for (origin, child) in &children.by_origin {
+        for (origin, child) in &self.by_origin {
             if child.is_station {
-                children.busy.insert(*origin);
+                self.busy.insert(*origin);
             }
         }
         let named = named_by(changed);
         for change in changed {
             let mut targets: BTreeSet<OriginId> = echo.iter().copied().chain(newly_made_by(change)).collect();
-            let mut watched = |file: &FileId| targets.extend(children.watchers.get(file).into_iter().flatten());
+            let mut watched = |file: &FileId| targets.extend(self.watchers.get(file).into_iter().flatten());
             match &change.key {
                 Key::Entry(parent, _) => watched(parent),
                 Key::Inode(file) => {
@@ -101,20 +100,20 @@ impl<S: MetaStore> Replica<S> {
                     }
                     targets.insert(file.maker().origin());
                 }
-                Key::Conflict(_) => targets.extend(children.by_origin.keys()),
+                Key::Conflict(_) => targets.extend(self.by_origin.keys()),
                 Key::Origin(origin) => {
                     targets.insert(*origin);
                 }
             }
             for origin in targets {
-                let Some(child) = children.by_origin.get_mut(&origin) else { continue };
+                let Some(child) = self.by_origin.get_mut(&origin) else { continue };
                 let listens = matches!(child.state, ChildState::Live | ChildState::Detached);
                 let own = echo.contains(&origin) || matches!(change.key, Key::Origin(_));
                 if child.is_station || child.unknown || !(listens || own) {
                     continue;
                 }
                 child.pending.insert(change.number, change.key.clone());
-                children.busy.insert(origin);
+                self.busy.insert(origin);
                 if !own {
                     affected.insert(origin);
                 }
@@ -124,14 +123,19 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// Writers wait until the clients that their change concerns have received it.
-    pub(crate) fn block_on_callbacks(&mut self, taken: &[RecordId], affected: &BTreeSet<OriginId>) {
-        let unknown = self.children.by_origin.values().any(|child| child.unknown);
+    pub(crate) fn block_on_callbacks<S: MetaStore>(
+        &mut self,
+        core: &Core<S>,
+        taken: &[RecordId],
+        affected: &BTreeSet<OriginId>,
+    ) {
+        let unknown = self.by_origin.values().any(|child| child.unknown);
         if affected.is_empty() && !unknown {
             return;
         }
         for record in taken {
-            let queue = self.children.blocked.entry(record.origin()).or_default();
-            queue.push_back((record.sequence(), self.state.change()));
+            let queue = self.blocked.entry(record.origin()).or_default();
+            queue.push_back((record.sequence(), core.state.change()));
         }
     }
 }

@@ -57,25 +57,27 @@ impl<S: MetaStore> Replica<S> {
     /// A child went of its own accord.
     pub(crate) fn handle_peer_left(&mut self, peer: PeerId) {
         if let Some(PeerRole::Child(origin)) = self.peers.get(&peer).copied() {
-            self.children.note_lapse(origin, self.now, self.config.lease);
+            self.children.note_lapse(origin, self.core.now, self.core.config.lease);
         }
         self.part_from(peer, Parting::Left);
     }
 
     /// A child's session is over. A client that trusts its cache is waited for until its lease ends.
     pub(crate) fn child_lost(&mut self, origin: OriginId, parting: Parting) {
-        self.note_holders_moved();
-        self.note_child_away();
+        self.contents.note_holders_moved(&self.core);
+        self.contents.note_child_away(&self.core);
         self.contents.note_went(origin);
-        self.locks_child_away(origin);
-        self.end_lock_rounds_of(origin);
-        self.drop_fact_asks_of(origin);
+        self.locks.locks_child_away(&mut self.core, &mut self.children, origin);
+        self.settle_requests();
+        self.locks.end_lock_rounds_of(&mut self.core, &mut self.children, origin);
+        self.settle_requests();
+        self.uplink.drop_fact_asks_of(origin);
         if parting == Parting::Left {
             self.children.returning.forget(origin);
         }
         // It does not come to account for what the home has of it by now.
         self.children.dirty.insert(origin);
-        let (now, lease) = (self.now, self.config.lease);
+        let (now, lease) = (self.core.now, self.core.config.lease);
         let Some(child) = self.children.by_origin.get_mut(&origin) else { return };
         // One that never was live in its session trusts nothing.
         let trusts = parting == Parting::Lost && child.state == ChildState::Live && now < child.heard + lease;
@@ -99,9 +101,9 @@ impl<S: MetaStore> Replica<S> {
         let Some(child) = self.children.remove(origin) else { return };
         if child.is_station {
             self.children.station_cursors.insert(origin, child.cursor);
-            self.write_child_row(origin, true, child.cursor);
+            Children::write_child_row(&mut self.core, origin, true, child.cursor);
         } else {
-            self.state.delete_row(origin_key(table::CHILD, origin));
+            self.core.state.delete_row(origin_key(table::CHILD, origin));
         }
         // One that is on its way to it from the home comes yet.
         self.locks.note_away(origin, child.is_station, child.heard);
@@ -111,41 +113,44 @@ impl<S: MetaStore> Replica<S> {
 
     /// When the next child is given up, or is waited for no longer for its locks.
     fn next_child_end(&self) -> Option<Time> {
-        let lease = self.config.lease;
+        let lease = self.core.config.lease;
         self.children.next_lease_end(lease).into_iter().chain(self.locks.next_child_end(lease)).min()
     }
 
     /// Ends sessions and detached clients whose lease is over.
     pub(crate) fn check_children(&mut self) -> Result<(), StepError> {
-        if self.children.next_check.is_some_and(|next| self.now < next) {
+        if self.children.next_check.is_some_and(|next| self.core.now < next) {
             return Ok(());
         }
-        let lease = self.config.lease;
+        let lease = self.core.config.lease;
         let over: Vec<(OriginId, Option<PeerId>)> = self
             .children
             .by_origin
             .iter()
-            .filter(|(_, child)| self.now >= child.lease_end(lease))
+            .filter(|(_, child)| self.core.now >= child.lease_end(lease))
             .map(|(origin, child)| (*origin, child.peer))
             .collect();
         for (origin, peer) in over {
-            self.children.note_lapse(origin, self.now, lease);
+            self.children.note_lapse(origin, self.core.now, lease);
             if let Some(peer) = peer {
                 self.disconnect(peer, "silent, or receives nothing, for a lease".to_owned());
             }
-            if self.children.by_origin.get(&origin).is_some_and(|child| self.now < child.heard + lease) {
+            if self.children.by_origin.get(&origin).is_some_and(|child| self.core.now < child.heard + lease) {
                 // It may trust its cache until its lease ends, and keeps its locks so long.
                 continue;
             }
             self.children.rights.forget(origin);
             // The locks of a station are kept for longer.
             if self.children.remove(origin).is_some_and(|child| !child.is_station) {
-                self.state.delete_row(origin_key(table::CHILD, origin));
-                self.locks_leave(origin);
+                self.core.state.delete_row(origin_key(table::CHILD, origin));
+                self.locks.locks_leave(&mut self.core, &mut self.children, origin);
+                self.settle_requests();
             }
         }
-        self.check_kept_locks();
-        self.check_lock_grace();
+        self.locks.check_kept_locks(&mut self.core, &mut self.children);
+        self.settle_requests();
+        self.locks.check_lock_grace(&mut self.core, &mut self.children);
+        self.settle_requests();
         self.children.unblock();
         self.children.next_check = self.next_child_end();
         Ok(())
@@ -160,6 +165,6 @@ impl<S: MetaStore> Replica<S> {
         let behind =
             waiting.filter_map(|origin| crate::children::stream::behind_deadline(self.children.by_origin.get(origin)?));
         // A question whose time is over waits for a child that has what it asks for alone.
-        behind.filter(|at| *at > self.now).chain(check).min()
+        behind.filter(|at| *at > self.core.now).chain(check).min()
     }
 }

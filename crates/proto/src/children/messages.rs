@@ -2,11 +2,14 @@
 
 use super::{ASKS_MAX, ChildState, ParkedAsk, WATCHES_MAX};
 use crate::api::{PeerId, Role};
-use crate::replica::{PeerRole, Replica, StepError};
+use crate::children::Children;
+use crate::contents::Contents;
+use crate::histories::Histories;
+use crate::members::Members;
+use crate::replica::{Core, PeerRole, Replica, StepError};
 use std::collections::BTreeSet;
 use wayfs_types::{FileId, Life, MetaStore, OriginId, StorageError};
-use wayfs_wire::FrameSerial;
-use wayfs_wire::{Down, Message, Up};
+use wayfs_wire::{Down, FrameSerial, Message, Up};
 
 impl<S: MetaStore> Replica<S> {
     pub(crate) fn handle_message(&mut self, peer: PeerId, bytes: &[u8]) -> Result<(), StepError> {
@@ -15,10 +18,10 @@ impl<S: MetaStore> Replica<S> {
         match (whom, message) {
             (PeerRole::Child(origin), Message::Up(up)) => {
                 if let Some(child) = self.children.by_origin.get_mut(&origin) {
-                    child.heard = self.now;
+                    child.heard = self.core.now;
                     self.children.busy.insert(origin);
                 }
-                let up = self.confined(peer, origin, up)?;
+                let up = self.children.confined(&self.core, peer, origin, up)?;
                 self.handle_up(peer, origin, up)
             }
             (PeerRole::Parent, Message::Down(down)) => self.handle_down(peer, down),
@@ -36,23 +39,23 @@ impl<S: MetaStore> Replica<S> {
         }
         match up {
             Up::Hello { .. } if child.state != ChildState::Greeting => protocol_violation("said hello twice"),
-            Up::Hello { volume, .. } if volume != self.config.volume => protocol_violation("is of another volume"),
+            Up::Hello { volume, .. } if volume != self.core.config.volume => protocol_violation("is of another volume"),
             Up::Hello { resume, origins, safe, life, .. } => {
                 self.handle_hello(peer, origin, (resume, origins), (safe, life))
             }
-            Up::Chains { chains } => self.handle_chains(peer, origin, chains),
-            Up::Seals { seals } => self.handle_seals(peer, origin, seals),
+            Up::Chains { chains } => Histories::handle_chains(&mut self.children, peer, origin, chains),
+            Up::Seals { seals } => Members::handle_seals(&mut self.children, peer, origin, seals),
             Up::Renew { of, life } => self.handle_renew(peer, origin, of, life),
             Up::Watch { files } if child.watches.len() + files.len() > WATCHES_MAX => {
                 protocol_violation("watches too much")
             }
             Up::Watch { files } => {
-                self.add_watches(origin, &files);
-                self.note_child_watches(origin, &files);
+                self.children.add_watches(origin, &files);
+                self.children.note_child_watches(origin, &files);
                 Ok(())
             }
             Up::Unwatch { files } => {
-                self.handle_unwatch(origin, files);
+                self.children.handle_unwatch(origin, files);
                 Ok(())
             }
             Up::Refresh { keys } => child.note_refresh(peer, keys),
@@ -60,27 +63,26 @@ impl<S: MetaStore> Replica<S> {
             Up::Records { .. } | Up::Cancelled { .. } | Up::Holds { .. } if child.is_outlived => Ok(()),
             Up::Records { records } => {
                 self.handle_records(peer, origin, records, &[])?;
-                self.check_quota(peer, origin)
+                self.members.check_quota(&self.core, &self.children, peer, origin)
             }
-            Up::Holds { through, versions } => self.handle_holds(peer, origin, through, versions),
-            Up::Lent { versions } => self.handle_lent(peer, origin, versions),
             Up::Cancelled { spans, records } => {
                 self.handle_cancelled(peer, origin, &spans, records)?;
-                self.check_quota(peer, origin)
+                self.members.check_quota(&self.core, &self.children, peer, origin)
             }
-            Up::Received { serial } => self.handle_received(peer, origin, serial),
+            Up::Received { serial } => self.children.handle_received(&self.core, peer, origin, serial),
             said @ (Up::GiveLock { .. } | Up::LockGiven { .. } | Up::BringsLocks { .. }) => {
                 self.handle_child_lock_news(peer, origin, said)
             }
             Up::Ask { .. } if child.asks.len() >= ASKS_MAX => protocol_violation("asks too much at once"),
             Up::Ask { ask, question, seen } => {
-                child.asks.push_back(ParkedAsk { ask, question, seen, since: self.now });
+                child.asks.push_back(ParkedAsk { ask, question, seen, since: self.core.now });
                 Ok(())
             }
             // A client's word would make the records of others safe.
             Up::Have { .. } if !child.is_station => protocol_violation("says of contents what only a station may say"),
-            Up::Have { versions } => Ok(self.handle_have(origin, &versions)?),
-            Up::Gone { versions, writer } => self.handle_gone(peer, origin, (versions, writer)),
+            said @ (Up::Holds { .. } | Up::Lent { .. } | Up::Have { .. } | Up::Gone { .. }) => {
+                self.handle_child_contents(peer, origin, said)
+            }
             Up::Want { origin: of, through } => self.handle_child_want(peer, origin, of, through),
             Up::Lock { .. } | Up::KeepLock { .. } | Up::TestLock { .. } => self.handle_child_locks(origin, up),
             Up::Unlock { .. } | Up::LockCancel { .. } | Up::ReturnLocks { .. } => self.handle_child_locks(origin, up),
@@ -89,16 +91,38 @@ impl<S: MetaStore> Replica<S> {
                 Ok(())
             }
             Up::Ping { number } => {
-                self.tell_home_word(peer, origin);
+                self.members.tell_home_word(&mut self.core, &mut self.children, peer, origin);
                 self.answer_ping(peer, origin, number);
                 Ok(())
             }
             Up::Facts { ask, versions } => Ok(self.handle_facts_asked(origin, ask, versions)?),
-            Up::Catch { ask } if self.handle_catch(origin, ask) => {
+            Up::Catch { ask } if self.children.handle_catch(&mut self.core, origin, ask) => {
                 Err(StepError::Peer(peer, "asks too much at once".to_owned()))
             }
             Up::Catch { .. } => Ok(()),
         }
+    }
+
+    /// What a child says of contents.
+    fn handle_child_contents(&mut self, peer: PeerId, origin: OriginId, said: Up) -> Result<(), StepError> {
+        let (core, children) = (&mut self.core, &mut self.children);
+        if let Up::Holds { through, versions } = said {
+            self.contents.handle_holds(core, children, peer, origin, through, versions)?;
+        } else if let Up::Lent { versions } = said {
+            self.contents.handle_lent(core, children, peer, origin, versions)?;
+        } else if let Up::Have { versions } = said {
+            self.contents.handle_have(core, children, origin, &versions)?;
+        } else if let Up::Gone { versions, writer } = said {
+            self.contents.handle_gone(core, children, peer, origin, (versions, writer))?;
+        }
+        Ok(())
+    }
+
+    /// What a child says of the locks of clients that are elsewhere.
+    fn handle_child_lock_news(&mut self, peer: PeerId, origin: OriginId, said: Up) -> Result<(), StepError> {
+        let done = self.locks.handle_child_lock_news(&mut self.core, &mut self.children, peer, origin, said);
+        self.settle_requests();
+        done
     }
 
     fn handle_hello(
@@ -114,22 +138,22 @@ impl<S: MetaStore> Replica<S> {
         self.contents.begin_child_session(origin);
         if !is_station {
             // What was called safe elsewhere its writer may have let go.
-            self.note_let_go(origin, 1, safe, &BTreeSet::new())?;
+            self.contents.note_let_go(&mut self.core, &mut self.children, origin, 1, safe, &BTreeSet::new())?;
         }
         // Before the welcome, upon which it sends: what there is no room for it keeps.
-        self.read_quota(origin)?;
-        if let Some(rooms) = self.rooms_for(origin)?
+        Members::read_quota(&mut self.core, &mut self.children, origin)?;
+        if let Some(rooms) = self.members.rooms_for(&self.core, &mut self.children, origin)?
             && let Some(child) = self.children.by_origin.get_mut(&origin)
         {
             child.notices.push(rooms);
         }
         self.welcome(peer, origin, resume, &origins)?;
         if !is_station {
-            self.ask_for_lost_of(origin)?;
+            self.contents.ask_for_lost_of(&mut self.core, &mut self.children, origin)?;
         }
         let forgot = is_station && self.children.lives.get(&origin).is_some_and(|lives| lives.is_new(life));
-        self.locks.note_back(origin, life, forgot, self.config.lease);
-        let is_outlived = self.is_outlived(origin, life);
+        self.locks.note_back(origin, life, forgot, self.core.config.lease);
+        let is_outlived = Histories::is_outlived(&mut self.children, origin, life);
         if let Some(child) = self.children.by_origin.get_mut(&origin) {
             child.is_outlived = is_outlived;
         }
@@ -137,16 +161,6 @@ impl<S: MetaStore> Replica<S> {
             self.children.tell(origin, Down::Forked);
         }
         Ok(())
-    }
-
-    fn handle_unwatch(&mut self, origin: OriginId, files: Vec<FileId>) {
-        if let Some(child) = self.children.by_origin.get_mut(&origin) {
-            files.iter().for_each(|file| {
-                child.watches.remove(file);
-            });
-        }
-        files.iter().for_each(|file| self.children.rights.leave(origin, *file));
-        self.children.unwatch_all(origin, files);
     }
 
     fn handle_child_want(
@@ -157,12 +171,12 @@ impl<S: MetaStore> Replica<S> {
         through: u64,
     ) -> Result<(), StepError> {
         let is_station = self.children.by_origin.get(&origin).is_some_and(|child| child.is_station);
-        if !is_station && !self.speaks_for(origin, of)? {
+        if !is_station && !Contents::speaks_for(&mut self.core, origin, of)? {
             return Err(StepError::Peer(peer, "wants for a foreign origin".to_owned()));
         }
         // Whoever asks is told how far they come, be it that their records came by another way, or that it was told before.
-        if self.origin_image(of)?.is_some() {
-            self.add_subject(origin, of);
+        if Children::origin_image(&mut self.core, of)?.is_some() {
+            self.children.add_subject(&mut self.core, origin, of);
             if let Some(row) = self.children.by_origin.get_mut(&origin) {
                 row.marks.insert(of, None);
             }
@@ -171,9 +185,9 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn forward_want(&mut self, origin: OriginId, through: u64) -> Result<(), StorageError> {
-        self.handle_want(origin, through)?;
-        if self.config.role == Role::Station {
-            self.tell_parent(Up::Want { origin, through });
+        self.contents.handle_want(&mut self.core, &mut self.children, origin, through)?;
+        if self.core.config.role == Role::Station {
+            self.core.tell_parent(Up::Want { origin, through });
         }
         Ok(())
     }
@@ -186,31 +200,51 @@ impl<S: MetaStore> Replica<S> {
             && child.pending.is_empty()
             && child.unreceived.is_empty()
             && child.outbox.is_empty()
-            && self.state.stored() >= self.state.ticket();
-        let through = told.then_some(self.state.change());
-        let home_ms =
-            self.home_heard().map(|heard| u64::try_from(self.now.since(heard).as_millis()).unwrap_or(u64::MAX));
+            && self.core.state.stored() >= self.core.state.ticket();
+        let through = told.then_some(self.core.state.change());
+        let home_ms = self
+            .uplink
+            .home_heard(&self.core)
+            .map(|heard| u64::try_from(self.core.now.since(heard).as_millis()).unwrap_or(u64::MAX));
         let pong = Down::Pong { number, through, home_ms };
         if in_turn {
             return self.children.tell(origin, pong);
         }
         let bytes = wayfs_wire::encode(&Message::Down(pong));
-        self.outputs.push_back(crate::api::Output::Send { peer, bytes });
+        self.core.outputs.push_back(crate::api::Output::Send { peer, bytes });
+    }
+}
+
+impl Children {
+    fn handle_unwatch(&mut self, origin: OriginId, files: Vec<FileId>) {
+        if let Some(child) = self.by_origin.get_mut(&origin) {
+            files.iter().for_each(|file| {
+                child.watches.remove(file);
+            });
+        }
+        files.iter().for_each(|file| self.rights.leave(origin, *file));
+        self.unwatch_all(origin, files);
     }
 
-    fn handle_received(&mut self, peer: PeerId, origin: OriginId, serial: FrameSerial) -> Result<(), StepError> {
-        let Some(child) = self.children.by_origin.get_mut(&origin) else { return Ok(()) };
+    fn handle_received<S: MetaStore>(
+        &mut self,
+        core: &Core<S>,
+        peer: PeerId,
+        origin: OriginId,
+        serial: FrameSerial,
+    ) -> Result<(), StepError> {
+        let Some(child) = self.by_origin.get_mut(&origin) else { return Ok(()) };
         if serial > child.serial {
             return Err(StepError::Peer(peer, "received what was not sent".to_owned()));
         }
         while child.unreceived.front().is_some_and(|(sent, _)| *sent <= serial) {
             child.unreceived.pop_front();
-            child.unreceived_since = self.now;
+            child.unreceived_since = core.now;
         }
         if child.unreceived.is_empty() {
             child.cursor = child.next;
         }
-        self.children.unblock();
+        self.unblock();
         Ok(())
     }
 }

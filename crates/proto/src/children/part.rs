@@ -1,6 +1,6 @@
 //! Members that see a part of the tree only: one directory and what lies below it.
 //!
-//! All that a client is told goes through [`Replica::shown`]: what lies outside of its part is told as absent, but for the
+//! All that a client is told goes through [`Children::shown`]: what lies outside of its part is told as absent, but for the
 //! directories on the way from the root, of which it sees themselves and the one name that leads on. So its mount has a root
 //! and a path to its part like any other, and nothing else in it.
 //!
@@ -8,7 +8,8 @@
 //! part. What it cached of it may have changed while it was not told, and looks the same as what it was told.
 
 use crate::api::PeerId;
-use crate::replica::{Replica, StepError};
+use crate::children::Children;
+use crate::replica::{Core, Replica, StepError};
 use crate::state::names::Committed;
 use crate::state::overlay::Changed;
 use wayfs_tree::{Lies, View, lies};
@@ -31,34 +32,68 @@ impl Way {
 }
 
 impl<S: MetaStore> Replica<S> {
+    /// Ends the sessions of those whose part a directory came into, or left.
+    pub(crate) fn end_moved_parts(&mut self, changed: &[Changed]) -> Result<(), StorageError> {
+        let parts: Vec<(OriginId, PeerId, FileId)> = (self.children.by_origin.iter())
+            .filter_map(|(origin, child)| Some((*origin, child.peer?, child.part?)))
+            .collect();
+        if parts.is_empty() {
+            return Ok(());
+        }
+        for (_, peer, part) in parts {
+            let mut is_moved = false;
+            for change in changed {
+                is_moved = is_moved || Children::crosses(&self.core, change, part)?;
+            }
+            if is_moved {
+                self.disconnect(peer, "what lies in its part of the volume has changed: it begins anew".to_owned());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Children {
+    /// What a child says, as far as it may: see [`Children::confine`].
+    pub(crate) fn confined<S: MetaStore>(
+        &self,
+        core: &Core<S>,
+        peer: PeerId,
+        origin: OriginId,
+        up: Up,
+    ) -> Result<Up, StepError> {
+        match self.by_origin.get(&origin).and_then(|child| child.part) {
+            Some(part) => Self::confine(core, peer, part, up),
+            None => Ok(up),
+        }
+    }
+
     /// The directory below which a member works; `None`: the whole volume.
-    ///
-    /// # Errors
-    /// [`StorageError`] if it cannot be read.
-    pub fn part_of(&self, origin: OriginId) -> Result<Option<FileId>, StorageError> {
-        Ok(match self.image(&Key::Origin(origin))? {
+    pub(crate) fn part_of<S: MetaStore>(core: &Core<S>, origin: OriginId) -> Result<Option<FileId>, StorageError> {
+        Ok(match core.state.image(&Key::Origin(origin))? {
             Some(Image::Origin(origin)) => origin.limits.below,
             _ => None,
         })
     }
 
     /// Whether a file lies in a member's part of the volume.
-    ///
-    /// # Errors
-    /// [`StorageError`] if it cannot be read.
-    pub fn is_in_part(&self, origin: OriginId, file: FileId) -> Result<bool, StorageError> {
-        match self.part_of(origin)? {
-            Some(top) => self.lies_within(file, top),
+    pub(crate) fn is_in_part<S: MetaStore>(
+        core: &Core<S>,
+        origin: OriginId,
+        file: FileId,
+    ) -> Result<bool, StorageError> {
+        match Self::part_of(core, origin)? {
+            Some(top) => Self::lies_within(core, file, top),
             None => Ok(true),
         }
     }
 
-    fn lies_within(&self, file: FileId, top: FileId) -> Result<bool, StorageError> {
-        Ok(lies(&Committed(self.state.store()), file, top)? == Lies::Within)
+    fn lies_within<S: MetaStore>(core: &Core<S>, file: FileId, top: FileId) -> Result<bool, StorageError> {
+        Ok(lies(&Committed(core.state.store()), file, top)? == Lies::Within)
     }
 
-    fn way_to(&self, top: FileId) -> Result<Way, StorageError> {
-        let (view, mut at, mut way) = (Committed(self.state.store()), top, Vec::new());
+    fn way_to<S: MetaStore>(core: &Core<S>, top: FileId) -> Result<Way, StorageError> {
+        let (view, mut at, mut way) = (Committed(core.state.store()), top, Vec::new());
         while way.len() < wayfs_tree::PART_DEPTH_MAX {
             let inode = wayfs_tree::inode(&view, at)?.filter(|inode| !inode.is_removed());
             let Some(place) = inode.and_then(|inode| inode.places.first().cloned()) else { break };
@@ -70,17 +105,21 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// What a child is told of a key.
-    pub(crate) fn shown(&self, part: Option<FileId>, pair: KeyImage) -> Result<KeyImage, StorageError> {
+    pub(crate) fn shown<S: MetaStore>(
+        core: &Core<S>,
+        part: Option<FileId>,
+        pair: KeyImage,
+    ) -> Result<KeyImage, StorageError> {
         let Some(top) = part.filter(|_| pair.image.is_some()) else { return Ok(pair) };
         let is_shown = match (&pair.key, &pair.image) {
-            (Key::Inode(file), _) => self.lies_within(*file, top)? || self.way_to(top)?.passes(*file),
+            (Key::Inode(file), _) => Self::lies_within(core, *file, top)? || Self::way_to(core, top)?.passes(*file),
             (Key::Entry(directory, name), _) => {
-                self.lies_within(*directory, top)? || self.way_to(top)?.leads(*directory, name)
+                Self::lies_within(core, *directory, top)? || Self::way_to(core, top)?.leads(*directory, name)
             }
             (Key::Conflict(_), Some(Image::Conflict(report))) => {
-                self.lies_within(report.file, top)?
+                Self::lies_within(core, report.file, top)?
                     && match &report.place {
-                        Some(place) => self.lies_within(place.parent, top)?,
+                        Some(place) => Self::lies_within(core, place.parent, top)?,
                         None => true,
                     }
             }
@@ -90,14 +129,14 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// An answer as a child may have it. `about`: the key that decides whether it found anything, if not a listing was asked for.
-    pub(crate) fn shown_answer(
-        &self,
+    pub(crate) fn shown_answer<S: MetaStore>(
+        core: &Core<S>,
         part: FileId,
         about: Option<&Key>,
         (verdict, images): (Verdict, Vec<KeyImage>),
     ) -> Result<(Verdict, Vec<KeyImage>), StorageError> {
         let images: Vec<KeyImage> =
-            images.into_iter().map(|pair| self.shown(Some(part), pair)).collect::<Result<_, StorageError>>()?;
+            images.into_iter().map(|pair| Self::shown(core, Some(part), pair)).collect::<Result<_, StorageError>>()?;
         let is_hidden = |key: &Key| images.iter().any(|pair| pair.key == *key && pair.image.is_none());
         match about {
             Some(key) if is_hidden(key) => Ok((Verdict::NotFound, images)),
@@ -107,23 +146,23 @@ impl<S: MetaStore> Replica<S> {
 
     /// A listing for a child that does not see the whole directory: the one name that leads on, or nothing. `None`: it
     /// sees all of it.
-    pub(crate) fn listing_in_part(
-        &self,
+    pub(crate) fn listing_in_part<S: MetaStore>(
+        core: &Core<S>,
         part: FileId,
         directory: FileId,
         after: Option<&Name>,
     ) -> Result<Option<Vec<KeyImage>>, StorageError> {
-        if self.lies_within(directory, part)? {
+        if Self::lies_within(core, directory, part)? {
             return Ok(None);
         }
-        let way = self.way_to(part)?;
+        let way = Self::way_to(core, part)?;
         let mut images = Vec::new();
         for (place, file) in way.0.iter().filter(|(place, _)| place.parent == directory) {
             if after.is_some_and(|after| place.name <= *after) {
                 continue;
             }
             for key in [Key::Entry(directory, place.name.clone()), Key::Inode(*file)] {
-                let image = Committed(self.state.store()).image(&key)?;
+                let image = Committed(core.state.store()).image(&key)?;
                 images.push(KeyImage { key, image });
             }
         }
@@ -131,26 +170,22 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// Whether a question is about something that a child does not see at all: nobody is waited for to answer it.
-    pub(crate) fn is_hidden(&self, part: FileId, question: &Question) -> Result<bool, StorageError> {
+    pub(crate) fn is_hidden<S: MetaStore>(
+        core: &Core<S>,
+        part: FileId,
+        question: &Question,
+    ) -> Result<bool, StorageError> {
         let (Question::Lookup { parent: about, .. }
         | Question::Attributes { file: about }
         | Question::List { directory: about, .. }) = *question;
-        Ok(!self.lies_within(about, part)? && !self.way_to(part)?.passes(about))
-    }
-
-    /// What a child says, as far as it may: see [`Replica::confine`].
-    pub(crate) fn confined(&self, peer: PeerId, origin: OriginId, up: Up) -> Result<Up, StepError> {
-        match self.children.by_origin.get(&origin).and_then(|child| child.part) {
-            Some(part) => self.confine(peer, part, up),
-            None => Ok(up),
-        }
+        Ok(!Self::lies_within(core, about, part)? && !Self::way_to(core, part)?.passes(about))
     }
 
     /// Refuses what a child asks for outside of its part, and takes from lists what it may not look at.
-    fn confine(&self, peer: PeerId, part: FileId, up: Up) -> Result<Up, StepError> {
+    fn confine<S: MetaStore>(core: &Core<S>, peer: PeerId, part: FileId, up: Up) -> Result<Up, StepError> {
         let outside = || Err(StepError::Peer(peer, "asks for what lies outside of its part of the volume".to_owned()));
         let is_seen = |file: FileId| -> Result<bool, StorageError> {
-            Ok(self.lies_within(file, part)? || self.way_to(part)?.passes(file))
+            Ok(Self::lies_within(core, file, part)? || Self::way_to(core, part)?.passes(file))
         };
         match up {
             Up::Watch { files } => {
@@ -181,27 +216,7 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    /// Ends the sessions of those whose part a directory came into, or left.
-    pub(crate) fn end_moved_parts(&mut self, changed: &[Changed]) -> Result<(), StorageError> {
-        let parts: Vec<(OriginId, PeerId, FileId)> = (self.children.by_origin.iter())
-            .filter_map(|(origin, child)| Some((*origin, child.peer?, child.part?)))
-            .collect();
-        if parts.is_empty() {
-            return Ok(());
-        }
-        for (_, peer, part) in parts {
-            let mut is_moved = false;
-            for change in changed {
-                is_moved = is_moved || self.crosses(change, part)?;
-            }
-            if is_moved {
-                self.disconnect(peer, "what lies in its part of the volume has changed: it begins anew".to_owned());
-            }
-        }
-        Ok(())
-    }
-
-    fn crosses(&self, change: &Changed, part: FileId) -> Result<bool, StorageError> {
+    fn crosses<S: MetaStore>(core: &Core<S>, change: &Changed, part: FileId) -> Result<bool, StorageError> {
         let (Key::Inode(file), Some(Image::Inode(old)), Some(Image::Inode(new))) =
             (&change.key, &change.old, &change.new)
         else {
@@ -211,10 +226,10 @@ impl<S: MetaStore> Replica<S> {
         if !old.is_directory() || from == to {
             return Ok(false);
         }
-        if *file == part || self.way_to(part)?.0.iter().any(|(_, at)| at == file) {
+        if *file == part || Self::way_to(core, part)?.0.iter().any(|(_, at)| at == file) {
             return Ok(true);
         }
-        Ok(self.lies_within(from.parent, part)? != self.lies_within(to.parent, part)?)
+        Ok(Self::lies_within(core, from.parent, part)? != Self::lies_within(core, to.parent, part)?)
     }
 }
 

@@ -1,7 +1,10 @@
 //! Records that children send: who may send which, and what taking one sets off.
 
 use crate::api::PeerId;
-use crate::contents::Source;
+use crate::children::Children;
+use crate::contents::{Contents, Source};
+use crate::histories::Histories;
+use crate::members::Members;
 use crate::replica::{Replica, StepError};
 use wayfs_types::{Admitted, MetaStore, Op, OriginId, Seal};
 use wayfs_wire::{SentRecord, Span};
@@ -15,23 +18,23 @@ impl<S: MetaStore> Replica<S> {
         spans: &[Span],
     ) -> Result<(), StepError> {
         let is_station = self.children.by_origin.get(&child).is_some_and(|row| row.is_station);
-        let seals = self.check_seals(peer, child, &records, spans)?;
+        let seals = Members::check_seals(&mut self.core, &mut self.children, peer, child, &records, spans)?;
         for SentRecord { record, held } in records {
             let origin = record.id.origin();
             if !is_station && origin != child {
                 return Err(StepError::Peer(peer, format!("sent record {} of a foreign origin", record.id)));
             }
-            if origin == self.config.origin || origin == OriginId::GENESIS {
+            if origin == self.core.config.origin || origin == OriginId::GENESIS {
                 return Err(StepError::Peer(peer, format!("sent record {} in our own name", record.id)));
             }
-            self.add_subject(child, origin);
-            self.state.stage_echo(origin);
+            self.children.add_subject(&mut self.core, child, origin);
+            self.core.state.stage_echo(origin);
             let id = record.id;
             let span = spans.iter().find(|span| span.origin == origin && span.through == id.sequence());
             let seal = seals.get(&id).copied();
             self.take_child_record(peer, child, is_station, SentRecord { record, held }, (span, seal))?;
             if let Some(span) = span {
-                self.end_span(id, span.chain)?;
+                Histories::end_span(&mut self.core, id, span.chain)?;
             }
         }
         Ok(())
@@ -46,7 +49,7 @@ impl<S: MetaStore> Replica<S> {
         (span, seal): (Option<&Span>, Option<Seal>),
     ) -> Result<(), StepError> {
         let origin = record.id.origin();
-        let Some(image) = self.origin_image(origin)? else {
+        let Some(image) = Children::origin_image(&mut self.core, origin)? else {
             return Err(StepError::Peer(
                 peer,
                 format!("sent record {} of an origin that is not known here", record.id),
@@ -57,48 +60,55 @@ impl<S: MetaStore> Replica<S> {
             return Err(StepError::Peer(peer, format!("sent record {} of a member that may only read", record.id)));
         }
         if record.follows() <= image.applied {
-            self.check_history(peer, child, &record, span.map(|span| span.chain))?;
+            Histories::check_history(
+                &mut self.core,
+                &mut self.children,
+                peer,
+                child,
+                &record,
+                span.map(|span| span.chain),
+            )?;
         }
         if record.id.sequence() <= image.applied {
-            if let Some(position) = self.state.log().position_of(record.id)
-                && self.log_entry(position)?.record != record
+            if let Some(position) = self.core.state.log().position_of(record.id)
+                && self.core.state.log_entry(position)?.record != record
             {
                 return Err(StepError::Peer(peer, format!("sent two records with the number {}", record.id)));
             }
             if held && is_station {
-                self.note_other_holder(&record, child)?;
+                self.contents.note_other_holder(&mut self.core, &mut self.children, &record, child)?;
             } else if held && let Some((file, content)) = crate::contents::content_of(&record) {
-                self.note_held(child, record.id, file, content.clone())?;
+                self.contents.note_held(&mut self.core, &mut self.children, child, record.id, file, content.clone())?;
             }
-            self.account(child, record.id);
+            Contents::account(&mut self.core, &mut self.children, child, record.id);
             return Ok(());
         }
         if record.follows() > image.applied {
             let text = format!("sent record {} but {} is the last that came", record.id, image.applied);
             return Err(StepError::Peer(peer, text));
         }
-        self.account(child, record.id);
+        Contents::account(&mut self.core, &mut self.children, child, record.id);
         if matches!(record.op, Op::Lost { .. }) {
             return Err(StepError::Peer(peer, format!("sent record {}, which only a home may write", record.id)));
         }
-        let previous = self.previous_of(&record)?;
-        let effect = self.take_sealed(record.clone(), held, seal)?;
+        let previous = Contents::previous_of(&mut self.core, &record)?;
+        let effect = self.core.take_sealed(record.clone(), held, seal)?;
         let source = Source::Child { origin: child, is_station, held };
-        let content = self.note_content(&record, &effect, source)?;
-        self.keep_previous(&record, &effect, previous)?;
+        let content = self.contents.note_content(&mut self.core, &mut self.children, &record, &effect, source)?;
+        Contents::keep_previous(&mut self.core, &record, &effect, previous)?;
         let file = effect.file.or_else(|| crate::inspect::file_of(&record.op, record.id));
         if let Some(file) = file {
             if crate::contents::content_of(&record).is_some() {
-                self.note_sharing(child, file, record.id);
+                self.contents.note_sharing(&mut self.children, child, file, record.id);
             }
-            self.state.stage_output(crate::api::Output::Applied { file, record: record.id, content });
+            self.core.state.stage_output(crate::api::Output::Applied { file, record: record.id, content });
         }
-        self.state.stage_marks(origin);
+        self.core.state.stage_marks(origin);
         if let Some(row) = self.children.by_origin.get_mut(&child) {
             row.note_brought(&record);
         }
         if !is_station {
-            self.state.stage_taken(record.id);
+            self.core.state.stage_taken(record.id);
         }
         Ok(())
     }

@@ -11,11 +11,11 @@
 //!
 //! Nobody is waited for longer than a lease behind the start, nor behind the last word of the session before if there is no start.
 
-use crate::replica::Replica;
+use crate::children::Children;
+use crate::replica::{Core, Replica};
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_types::{FileId, MetaStore, OriginId, Time};
-use wayfs_wire::RecallId;
-use wayfs_wire::{Down, Then};
+use wayfs_wire::{Down, RecallId, Then};
 
 /// Who is expected to say more of a session that is over, or to have said all. A client stands here while it is away for less than a
 /// lease, or has started and not answered: there are as many as members, and so many directories as they had rights to.
@@ -63,40 +63,35 @@ impl Returning {
 }
 
 impl<S: MetaStore> Replica<S> {
-    /// A child opens another session: what it had in the last one it may not have said to the end.
-    pub(crate) fn note_former_session(&mut self, child: OriginId) {
-        let heard = self.children.by_origin.get(&child).map_or(self.now, |row| row.heard);
-        let alone = self.children.rights.take(child);
-        self.children.returning.note(child, alone.into_iter(), heard);
-    }
-
     /// A child has told what it knows of, and goes on to say what it did.
     pub(crate) fn begin_return(&mut self, child: OriginId) {
         let is_station = self.children.by_origin.get(&child).is_some_and(|row| row.is_station);
         let had_rights = self.children.returning.by_child.contains_key(&child);
         if is_station || !(had_rights || self.locks.has_stale(child)) {
-            return self.locks_child_started(child);
+            self.locks.locks_child_started(&mut self.core, &mut self.children, child);
+            return self.settle_requests();
         }
         let serial = self.children.rights.next_recall();
-        let now = self.now;
+        let now = self.core.now;
         let former = self.children.returning.by_child.entry(child);
         let former = former.or_insert_with(|| Former { alone: BTreeSet::new(), since: now, asked: None });
         (former.since, former.asked) = (now, Some(serial));
-        self.post_rights(child, Down::GiveBack { serial, files: Vec::new(), then: Then::Look });
+        self.children.post_rights(child, Down::GiveBack { serial, files: Vec::new(), then: Then::Look });
     }
 
     /// A child has said all that it had done before its session began, if this answers the question.
     pub(crate) fn end_return(&mut self, child: OriginId, serial: RecallId) {
         if self.children.returning.by_child.get(&child).is_some_and(|former| former.asked == Some(serial)) {
             self.children.returning.forget(child);
-            self.locks_child_started(child);
+            self.locks.locks_child_started(&mut self.core, &mut self.children, child);
+            self.settle_requests();
         }
     }
 
     /// Waits no more for who did not come back within a lease, or did not answer for one.
     pub(crate) fn end_late_returns(&mut self) {
-        let lease = self.config.lease;
-        let late = |former: &Former| self.now >= former.since + lease;
+        let lease = self.core.config.lease;
+        let late = |former: &Former| self.core.now >= former.since + lease;
         let over: Vec<(OriginId, Option<RecallId>)> = self
             .children
             .returning
@@ -114,5 +109,14 @@ impl<S: MetaStore> Replica<S> {
                 None => self.children.returning.forget(child),
             }
         }
+    }
+}
+
+impl Children {
+    /// A child opens another session: what it had in the last one it may not have said to the end.
+    pub(crate) fn note_former_session<S: MetaStore>(&mut self, core: &Core<S>, child: OriginId) {
+        let heard = self.by_origin.get(&child).map_or(core.now, |row| row.heard);
+        let alone = self.rights.take(child);
+        self.returning.note(child, alone.into_iter(), heard);
     }
 }

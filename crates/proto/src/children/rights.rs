@@ -5,13 +5,12 @@
 //! the same directories, and a look waits for the claims before it. Nobody waits for a child that does not take rights,
 //! and for no child longer than a lease.
 
-use crate::children::ChildState;
 use crate::children::interest::directories_of;
-use crate::replica::Replica;
+use crate::children::{ChildState, Children};
+use crate::replica::{Core, Replica};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wayfs_types::{FileId, MetaStore, OriginId, StorageError, Time};
-use wayfs_wire::RecallId;
-use wayfs_wire::{AskId, Down, Question, Then, Up};
+use wayfs_wire::{AskId, Down, Question, RecallId, Then, Up};
 
 /// Claims of all children that wait. One more is granted at once: a child that claims so much has no use of the order.
 const CLAIMS_MAX: usize = 16_384;
@@ -91,52 +90,77 @@ impl<S: MetaStore> Replica<S> {
     /// What a child says about rights.
     pub(crate) fn handle_child_rights(&mut self, child: OriginId, up: Up) {
         if let Up::TakesRights { takes } = up {
-            self.handle_takes_rights(child, takes);
+            self.children.handle_takes_rights(child, takes);
         } else if let Up::Claim { ask, files } = up {
-            self.handle_claim(child, ask, files);
+            self.children.handle_claim(child, ask, files);
         } else if let Up::GivenBack { serial } = up {
             self.children.rights.end_call(child, serial);
             self.end_return(child, serial);
         }
     }
 
+    /// Grants what can be granted. A client that nobody answers for a lease is waited for no more.
+    pub(crate) fn pump_rights(&mut self) {
+        self.children.end_late_calls(&self.core);
+        self.end_late_returns();
+        let mut taken: BTreeSet<FileId> = BTreeSet::new();
+        let mut at = 0;
+        while let Some(claim) = self.children.rights.claims.get(at) {
+            let (child, ask, files) = (claim.child, claim.ask, claim.files.clone());
+            // What it is to give back is not given to it before it did: its word would take away what was given since.
+            let waits = self.children.rights.is_called(child, |file| files.contains(file))
+                || files.iter().any(|file| taken.contains(file) || self.children.returning.is_anothers(child, file))
+                || self.children.waits_for_others(&self.core, at, child, &files);
+            if waits {
+                taken.extend(files);
+                at += 1;
+                continue;
+            }
+            self.children.rights.claims.remove(at);
+            self.children.rights.alone.extend(files.into_iter().map(|file| (file, child)));
+            self.children.grant_claim(child, ask);
+        }
+    }
+}
+
+impl Children {
     fn handle_takes_rights(&mut self, origin: OriginId, takes: bool) {
-        let Some(child) = self.children.by_origin.get_mut(&origin) else { return };
+        let Some(child) = self.by_origin.get_mut(&origin) else { return };
         child.takes_rights = takes && !child.is_station;
         if child.takes_rights {
             let watched: Vec<FileId> = child.watches.iter().copied().collect();
             self.doubt_what_others_have(origin, &watched);
         } else {
-            self.children.rights.forget(origin);
+            self.rights.forget(origin);
         }
     }
 
     fn handle_claim(&mut self, child: OriginId, ask: AskId, files: Vec<FileId>) {
-        if self.children.rights.claims.len() >= CLAIMS_MAX {
+        if self.rights.claims.len() >= CLAIMS_MAX {
             return self.grant_claim(child, ask);
         }
         let (files, called) = (files.into_iter().collect(), BTreeSet::new());
-        self.children.rights.claims.push_back(Claim { child, ask, files, called });
+        self.rights.claims.push_back(Claim { child, ask, files, called });
     }
 
     /// A child says what it looks at: in a new session, or of a directory that it made.
     pub(crate) fn note_child_watches(&mut self, origin: OriginId, files: &[FileId]) {
-        let Some(child) = self.children.by_origin.get(&origin).filter(|child| child.takes_rights) else { return };
+        let Some(child) = self.by_origin.get(&origin).filter(|child| child.takes_rights) else { return };
         if child.state == ChildState::Ready {
             return self.doubt_what_others_have(origin, files);
         }
         for file in files {
             if self.others_among(origin, &BTreeSet::from([*file])).is_empty() {
-                self.children.rights.alone.insert(*file, origin);
+                self.rights.alone.insert(*file, origin);
             }
         }
     }
 
     /// What others have alone a child must not show from its cache.
     fn doubt_what_others_have(&mut self, origin: OriginId, files: &[FileId]) {
-        let rights = &self.children.rights;
+        let rights = &self.rights;
         let is_claimed = |file: &FileId| rights.claims.iter().any(|claim| claim.files.contains(file));
-        let returning = &self.children.returning;
+        let returning = &self.returning;
         let is_anothers = |file: &FileId| {
             rights.alone.get(file).is_some_and(|holder| *holder != origin) || returning.is_anothers(origin, file)
         };
@@ -148,65 +172,48 @@ impl<S: MetaStore> Replica<S> {
 
     /// Children that look at one of these, or have it alone.
     fn others_among(&self, but: OriginId, files: &BTreeSet<FileId>) -> BTreeSet<OriginId> {
-        let takes = |origin: &OriginId| self.children.by_origin.get(origin).is_some_and(|child| child.takes_rights);
+        let takes = |origin: &OriginId| self.by_origin.get(origin).is_some_and(|child| child.takes_rights);
         let mut others = BTreeSet::new();
         for file in files {
-            others.extend(self.children.rights.alone.get(file).copied());
-            others.extend(self.children.watchers.get(file).into_iter().flatten().copied());
+            others.extend(self.rights.alone.get(file).copied());
+            others.extend(self.watchers.get(file).into_iter().flatten().copied());
         }
         others.retain(|origin| *origin != but && takes(origin));
         others
     }
 
     /// Asks a child to give back. Answers `false` for one without a session, which is waited for as long as its lease.
-    fn call(&mut self, child: OriginId, files: Vec<FileId>, then: Then) -> bool {
+    fn call<S: MetaStore>(&mut self, core: &Core<S>, child: OriginId, files: Vec<FileId>, then: Then) -> bool {
         let is_there = |row: &crate::children::Child| row.peer.is_some() && row.state != ChildState::Greeting;
-        if !self.children.by_origin.get(&child).is_some_and(is_there) {
+        if !self.by_origin.get(&child).is_some_and(is_there) {
             return false;
         }
-        let serial = self.children.rights.next_recall();
-        self.children.rights.calls.insert((child, serial), Call { files: files.clone(), since: self.now });
+        let serial = self.rights.next_recall();
+        self.rights.calls.insert((child, serial), Call { files: files.clone(), since: core.now });
         self.post_rights(child, Down::GiveBack { serial, files, then });
         true
     }
 
-    /// Grants what can be granted. A client that nobody answers for a lease is waited for no more.
-    pub(crate) fn pump_rights(&mut self) {
-        self.end_late_calls();
-        self.end_late_returns();
-        let mut taken: BTreeSet<FileId> = BTreeSet::new();
-        let mut at = 0;
-        while let Some(claim) = self.children.rights.claims.get(at) {
-            let (child, ask, files) = (claim.child, claim.ask, claim.files.clone());
-            // What it is to give back is not given to it before it did: its word would take away what was given since.
-            let waits = self.children.rights.is_called(child, |file| files.contains(file))
-                || files.iter().any(|file| taken.contains(file) || self.children.returning.is_anothers(child, file))
-                || self.waits_for_others(at, child, &files);
-            if waits {
-                taken.extend(files);
-                at += 1;
-                continue;
-            }
-            self.children.rights.claims.remove(at);
-            self.children.rights.alone.extend(files.into_iter().map(|file| (file, child)));
-            self.grant_claim(child, ask);
-        }
-    }
-
-    fn waits_for_others(&mut self, claim: usize, child: OriginId, files: &BTreeSet<FileId>) -> bool {
+    fn waits_for_others<S: MetaStore>(
+        &mut self,
+        core: &Core<S>,
+        claim: usize,
+        child: OriginId,
+        files: &BTreeSet<FileId>,
+    ) -> bool {
         let mut waits = false;
         for other in self.others_among(child, files) {
-            if self.children.rights.is_called(other, |file| files.contains(file)) {
+            if self.rights.is_called(other, |file| files.contains(file)) {
                 waits = true;
                 continue;
             }
-            let Some(asked) = self.children.rights.claims.get_mut(claim) else { return false };
+            let Some(asked) = self.rights.claims.get_mut(claim) else { return false };
             if asked.called.contains(&other) {
                 continue;
             }
             waits = true;
-            if self.call(other, files.iter().copied().collect(), Then::Ask)
-                && let Some(asked) = self.children.rights.claims.get_mut(claim)
+            if self.call(core, other, files.iter().copied().collect(), Then::Ask)
+                && let Some(asked) = self.rights.claims.get_mut(claim)
             {
                 asked.called.insert(other);
             }
@@ -219,103 +226,114 @@ impl<S: MetaStore> Replica<S> {
     }
 
     pub(crate) fn post_rights(&mut self, child: OriginId, message: Down) {
-        if let Some(row) = self.children.by_origin.get_mut(&child) {
+        if let Some(row) = self.by_origin.get_mut(&child) {
             row.rights_mail.push_back(message);
-            self.children.rights.posted.insert(child);
+            self.rights.posted.insert(child);
         }
     }
 
-    fn end_late_calls(&mut self) {
-        let lease = self.config.lease;
-        let late = |call: &Call| self.now >= call.since + lease;
+    fn end_late_calls<S: MetaStore>(&mut self, core: &Core<S>) {
+        let lease = core.config.lease;
+        let late = |call: &Call| core.now >= call.since + lease;
         let over: Vec<(OriginId, RecallId)> =
-            self.children.rights.calls.iter().filter(|(_, call)| late(call)).map(|(key, _)| *key).collect();
+            self.rights.calls.iter().filter(|(_, call)| late(call)).map(|(key, _)| *key).collect();
         for (child, serial) in over {
             tracing::warn!(%child, "a client did not give back what it changes alone for a lease");
-            self.children.rights.end_call(child, serial);
+            self.rights.end_call(child, serial);
         }
     }
 
-    pub(crate) fn rights_timeout(&self) -> Option<Time> {
-        let first = self.children.rights.first_call().into_iter().chain(self.children.returning.first()).min();
-        first.map(|since| since + self.config.lease)
+    pub(crate) fn rights_timeout<S: MetaStore>(&self, core: &Core<S>) -> Option<Time> {
+        let first = self.rights.first_call().into_iter().chain(self.returning.first()).min();
+        first.map(|since| since + core.config.lease)
     }
 
     /// Whether a child may be answered: nobody changes alone what it asks for. If somebody does, he is asked to give it
     /// back.
-    pub(crate) fn may_look(&mut self, origin: OriginId, question: &Question) -> Result<bool, StorageError> {
-        if !self.children.by_origin.get(&origin).is_some_and(|child| child.takes_rights) {
+    pub(crate) fn may_look<S: MetaStore>(
+        &mut self,
+        core: &Core<S>,
+        origin: OriginId,
+        question: &Question,
+    ) -> Result<bool, StorageError> {
+        if !self.by_origin.get(&origin).is_some_and(|child| child.takes_rights) {
             return Ok(true);
         }
-        let part = self.children.by_origin.get(&origin).and_then(|child| child.part);
+        let part = self.by_origin.get(&origin).and_then(|child| child.part);
         if let Some(part) = part
-            && self.is_hidden(part, question)?
+            && Self::is_hidden(core, part, question)?
         {
             return Ok(true);
         }
-        let files = self.looked_at(question)?;
-        Ok(self.may_look_at(origin, &files))
+        let files = Self::looked_at(core, question)?;
+        Ok(self.may_look_at(core, origin, &files))
     }
 
     /// The same for directories, or crowded files.
-    pub(crate) fn may_look_at(&mut self, origin: OriginId, files: &BTreeSet<FileId>) -> bool {
-        if !self.children.by_origin.get(&origin).is_some_and(|child| child.takes_rights) {
+    pub(crate) fn may_look_at<S: MetaStore>(
+        &mut self,
+        core: &Core<S>,
+        origin: OriginId,
+        files: &BTreeSet<FileId>,
+    ) -> bool {
+        if !self.by_origin.get(&origin).is_some_and(|child| child.takes_rights) {
             return true;
         }
         let is_claimed = |claim: &Claim| claim.child != origin && claim.files.iter().any(|file| files.contains(file));
-        let mut may = !self.children.rights.claims.iter().any(is_claimed);
-        may &= !files.iter().any(|file| self.children.returning.is_anothers(origin, file));
+        let mut may = !self.rights.claims.iter().any(is_claimed);
+        may &= !files.iter().any(|file| self.returning.is_anothers(origin, file));
         for file in files {
-            let Some(holder) = self.children.rights.alone.get(file).copied().filter(|holder| *holder != origin) else {
+            let Some(holder) = self.rights.alone.get(file).copied().filter(|holder| *holder != origin) else {
                 continue;
             };
-            if !self.children.by_origin.contains_key(&holder) {
-                self.children.rights.leave(holder, *file);
+            if !self.by_origin.contains_key(&holder) {
+                self.rights.leave(holder, *file);
                 continue;
             }
             may = false;
-            if !self.children.rights.is_called(holder, |called| called == file) {
-                self.call(holder, vec![*file], Then::Look);
+            if !self.rights.is_called(holder, |called| called == file) {
+                self.call(core, holder, vec![*file], Then::Look);
             }
         }
         may
     }
 
     /// A child is answered about a directory that nobody else looks at: it may change it, too.
-    pub(crate) fn give_alone(&mut self, origin: OriginId, directory: FileId) {
-        let takes = self.children.by_origin.get(&origin).is_some_and(|child| child.takes_rights);
-        let is_claimed = self.children.rights.claims.iter().any(|claim| claim.files.contains(&directory));
+    pub(crate) fn give_alone<S: MetaStore>(&mut self, core: &mut Core<S>, origin: OriginId, directory: FileId) {
+        let takes = self.by_origin.get(&origin).is_some_and(|child| child.takes_rights);
+        let is_claimed = self.rights.claims.iter().any(|claim| claim.files.contains(&directory));
         // Whoever claimed it may be gone. The child's word that it gives back would take away what is given now.
-        let is_called = self.children.rights.is_called(origin, |file| *file == directory);
+        let is_called = self.rights.is_called(origin, |file| *file == directory);
         if !takes || is_claimed || is_called || !self.others_among(origin, &BTreeSet::from([directory])).is_empty() {
             return;
         }
-        if self.children.rights.alone.insert(directory, origin) != Some(origin) {
-            self.send_child(origin, Down::Alone { files: vec![directory] });
+        if self.rights.alone.insert(directory, origin) != Some(origin) {
+            self.send_child(core, origin, Down::Alone { files: vec![directory] });
         }
     }
 
     /// What a child watches that asks for a file. If it takes rights, it looks at the directories where that stands, too: others
     /// change the file by their rights to those, and would not wait for it.
-    pub(crate) fn watched_with(
+    pub(crate) fn watched_with<S: MetaStore>(
         &self,
+        core: &Core<S>,
         origin: OriginId,
         question: &Question,
         file: FileId,
     ) -> Result<Vec<FileId>, StorageError> {
-        if !self.children.by_origin.get(&origin).is_some_and(|child| child.takes_rights) {
+        if !self.by_origin.get(&origin).is_some_and(|child| child.takes_rights) {
             return Ok(vec![file]);
         }
-        Ok(self.looked_at(question)?.into_iter().collect())
+        Ok(Self::looked_at(core, question)?.into_iter().collect())
     }
 
     /// The directories in which that stands what a question is about.
-    fn looked_at(&self, question: &Question) -> Result<BTreeSet<FileId>, StorageError> {
+    fn looked_at<S: MetaStore>(core: &Core<S>, question: &Question) -> Result<BTreeSet<FileId>, StorageError> {
         Ok(match question {
             Question::Lookup { parent, .. } => BTreeSet::from([*parent]),
             Question::List { directory, .. } => BTreeSet::from([*directory]),
             Question::Attributes { file } => {
-                let inode = self.inode(*file)?;
+                let inode = core.state.inode(*file)?;
                 let plain = inode.iter().filter(|inode| !inode.is_directory());
                 plain.flat_map(|inode| directories_of(inode)).chain([*file]).collect()
             }

@@ -3,8 +3,8 @@
 use crate::api::Role;
 use crate::children::interest::is_interesting;
 use crate::children::told::{ImageFrame, Row, Told};
-use crate::children::{Child, ChildState, ParkedAsk};
-use crate::replica::Replica;
+use crate::children::{Child, ChildState, Children, ParkedAsk};
+use crate::replica::{Core, Replica};
 use crate::state::names::{crowded_in, stored_names};
 use crate::state::tables::{self, entries_from, entries_until, parse_image_key, table};
 use std::collections::BTreeSet;
@@ -26,41 +26,43 @@ const BEHIND_MAX: Duration = Duration::from_secs(2);
 impl<S: MetaStore> Replica<S> {
     /// Gives every child that has something to get what fits.
     pub(crate) fn pump_children(&mut self) -> Result<(), StorageError> {
-        if self.config.role == Role::Client {
+        if self.core.config.role == Role::Client {
             // It has none, and is asked at every step.
             self.children.dirty.clear();
             return Ok(());
         }
         self.children.unblock();
         for origin in std::mem::take(&mut self.children.dirty) {
-            if self.config.role == Role::Station {
+            if self.core.config.role == Role::Station {
                 // Be it that nobody below asks about this origin.
-                self.settle_awaited(origin)?;
+                self.contents.settle_awaited(&mut self.core, &mut self.children, origin)?;
             }
             let subjects: Vec<OriginId> = self.children.subjects.get(&origin).into_iter().flatten().copied().collect();
             if subjects.is_empty() {
                 continue;
             }
             let mark = self.mark_for_child(origin)?;
-            self.advance_marks(mark)?;
+            self.core.advance_marks(mark)?;
             for child in subjects {
-                self.queue_mark(child, mark);
+                self.children.queue_mark(child, mark);
             }
         }
         self.tell_quotas()?;
         let mut told = Told::default();
         for origin in std::mem::take(&mut self.children.busy) {
-            self.pump_child(origin, &mut told)?;
+            self.children.pump_child(&mut self.core, origin, &mut told)?;
         }
         // Somebody's question may be one to another who has nothing else to hear.
         for origin in std::mem::take(&mut self.children.rights.posted) {
-            self.send_rights_mail(origin);
+            self.children.send_rights_mail(&mut self.core, origin);
         }
         Ok(())
     }
+}
 
+impl Children {
     fn queue_mark(&mut self, child: OriginId, mark: Mark) {
-        let Some(row) = self.children.by_origin.get_mut(&child) else { return };
+        let Some(row) = self.by_origin.get_mut(&child) else { return };
         let known = row.marks.entry(mark.origin).or_insert(None);
         if *known == Some(mark) {
             return;
@@ -70,11 +72,16 @@ impl<S: MetaStore> Replica<S> {
             Some(Down::Marks { marks }) => marks.push(mark),
             _ => row.notices.push(Down::Marks { marks: vec![mark] }),
         }
-        self.children.busy.insert(child);
+        self.busy.insert(child);
     }
 
-    fn pump_child(&mut self, origin: OriginId, told: &mut Told) -> Result<(), StorageError> {
-        let Some(child) = self.children.by_origin.get_mut(&origin) else { return Ok(()) };
+    fn pump_child<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        origin: OriginId,
+        told: &mut Told,
+    ) -> Result<(), StorageError> {
+        let Some(child) = self.by_origin.get_mut(&origin) else { return Ok(()) };
         if child.peer.is_none() {
             return Ok(());
         }
@@ -84,25 +91,25 @@ impl<S: MetaStore> Replica<S> {
         // A mark must not overtake the images of the same change: a client that hears that its
         // records are visible drops them from its log once the images confirmed them.
         for notice in notices {
-            self.send_child(origin, notice);
+            self.send_child(core, origin, notice);
         }
         if !stable.is_empty() {
-            self.send_child(origin, Down::Stable { versions: stable });
+            self.send_child(core, origin, Down::Stable { versions: stable });
         }
         match state {
-            ChildState::Scanning => self.scan_for(origin, is_station, told)?,
-            ChildState::Live => self.send_pending(origin, told)?,
+            ChildState::Scanning => self.scan_for(core, origin, is_station, told)?,
+            ChildState::Live => self.send_pending(core, origin, told)?,
             ChildState::Greeting | ChildState::Ready | ChildState::Detached => {}
         }
-        self.send_grants(origin);
-        self.answer_catches(origin);
-        self.send_rights_mail(origin);
-        self.answer_asks(origin)
+        self.send_grants(core, origin);
+        self.answer_catches(core, origin);
+        self.send_rights_mail(core, origin);
+        self.answer_asks(core, origin)
     }
 
     /// Tells which locks are the child's: once it was told all that was done before by whoever held them.
-    fn send_grants(&mut self, origin: OriginId) {
-        let Some(child) = self.children.by_origin.get_mut(&origin) else { return };
+    fn send_grants<S: MetaStore>(&mut self, core: &mut Core<S>, origin: OriginId) {
+        let Some(child) = self.by_origin.get_mut(&origin) else { return };
         let grants = std::mem::take(&mut child.grants);
         let (told, later) = match child.state {
             ChildState::Live if child.pending.is_empty() => (grants, Vec::new()),
@@ -117,13 +124,13 @@ impl<S: MetaStore> Replica<S> {
         };
         child.grants = later;
         for (said, _) in told {
-            self.send_child(origin, said);
+            self.send_child(core, origin, said);
         }
     }
 
     /// Says what is to be said about rights: of those that are the child's once it was told all that was done before.
-    fn send_rights_mail(&mut self, origin: OriginId) {
-        while let Some(child) = self.children.by_origin.get_mut(&origin)
+    fn send_rights_mail<S: MetaStore>(&mut self, core: &mut Core<S>, origin: OriginId) {
+        while let Some(child) = self.by_origin.get_mut(&origin)
             && let Some(first) = child.rights_mail.front()
         {
             let is_told = child.state == ChildState::Live && child.pending.is_empty();
@@ -131,17 +138,24 @@ impl<S: MetaStore> Replica<S> {
                 return;
             }
             if let Some(letter) = child.rights_mail.pop_front() {
-                self.send_child(origin, letter);
+                self.send_child(core, origin, letter);
             }
         }
     }
 
-    fn send_images(&mut self, origin: OriginId, frame: ImageFrame, through: CommitNumber, more: bool) {
-        let Some(child) = self.children.by_origin.get_mut(&origin) else { return };
+    fn send_images<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        origin: OriginId,
+        frame: ImageFrame,
+        through: CommitNumber,
+        more: bool,
+    ) {
+        let Some(child) = self.by_origin.get_mut(&origin) else { return };
         child.serial = child.serial.next();
         child.cut_is_open = more;
         if child.unreceived.is_empty() {
-            child.unreceived_since = self.now;
+            child.unreceived_since = core.now;
         }
         child.unreceived.push_back((child.serial, frame.first));
         let serial = child.serial;
@@ -149,75 +163,80 @@ impl<S: MetaStore> Replica<S> {
             child.echo_filter.cut_ends();
         }
         let bytes = wayfs_wire::encode_images(Cut { serial, through, more }, &frame.images, &frame.omitted);
-        self.post_to_child(origin, bytes);
+        self.post_to_child(core, origin, bytes);
     }
 
-    fn add_to(
+    fn add_to<S: MetaStore>(
         &mut self,
+        core: &Core<S>,
         frame: &mut ImageFrame,
         origin: OriginId,
         number: CommitNumber,
         pair: KeyImage,
     ) -> Result<(), StorageError> {
-        let part = self.children.by_origin.get(&origin).and_then(|child| child.part);
-        let pair = self.shown(part, pair)?;
-        if let Some(child) = self.children.by_origin.get_mut(&origin) {
+        let part = self.by_origin.get(&origin).and_then(|child| child.part);
+        let pair = Self::shown(core, part, pair)?;
+        if let Some(child) = self.by_origin.get_mut(&origin) {
             frame.add(number, pair, &mut child.echo_filter);
         }
         Ok(())
     }
 
     /// Adds what others are told, too, as far as this child may see it.
-    fn add_row(&mut self, frame: &mut ImageFrame, origin: OriginId, row: &Row) -> Result<(), StorageError> {
-        let Some(child) = self.children.by_origin.get_mut(&origin) else { return Ok(()) };
+    fn add_row<S: MetaStore>(
+        &mut self,
+        core: &Core<S>,
+        frame: &mut ImageFrame,
+        origin: OriginId,
+        row: &Row,
+    ) -> Result<(), StorageError> {
+        let Some(child) = self.by_origin.get_mut(&origin) else { return Ok(()) };
         if child.part.is_some() {
-            return self.add_to(frame, origin, row.number, row.pair.clone());
+            return self.add_to(core, frame, origin, row.number, row.pair.clone());
         }
         frame.add_row(row, &mut child.echo_filter);
         Ok(())
     }
 
-    fn image_now(&self, key: &Key) -> Result<Option<Image>, StorageError> {
-        self.image(key)
-    }
-
-    fn is_full(&self, frame: &ImageFrame) -> bool {
-        frame.images.len() >= self.config.images_per_message || frame.len >= self.config.message_len_max.min(FRAME_LEN)
-    }
-
     /// Goes through the changes after the child's cursor, as far as window and budget allow.
-    fn scan_for(&mut self, origin: OriginId, is_station: bool, told: &mut Told) -> Result<(), StorageError> {
+    fn scan_for<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        origin: OriginId,
+        is_station: bool,
+        told: &mut Told,
+    ) -> Result<(), StorageError> {
         let mut budget = SCAN_BUDGET;
         loop {
-            let Some(child) = self.children.by_origin.get_mut(&origin) else { return Ok(()) };
+            let Some(child) = self.by_origin.get_mut(&origin) else { return Ok(()) };
             let (from, started) = (child.next, child.started);
             if child.unreceived.len() >= WINDOW {
                 return Ok(());
             }
             if budget == 0 {
-                self.more_work = true;
-                self.children.busy.insert(origin);
+                core.more_work = true;
+                self.busy.insert(origin);
                 return Ok(());
             }
             let mut frame = ImageFrame::default();
-            let extra_left = self.take_extra(origin, &mut frame)?;
+            let extra_left = self.take_extra(core, origin, &mut frame)?;
             let (mut at, mut reached) = (from, false);
             if !extra_left {
-                let limit = self.config.images_per_message.min(budget);
-                let rows = self.stretch(told, from, limit)?;
+                let limit = core.config.images_per_message.min(budget);
+                let rows = Self::stretch(core, told, from, limit)?;
                 reached = rows.len() < limit;
                 budget = budget.saturating_sub(rows.len().max(1));
                 for (number, key) in rows.iter() {
                     at = *number;
-                    self.add_scanned(origin, (at, key), told, &mut frame)?;
-                    if self.is_full(&frame) {
+                    self.add_scanned(core, origin, (at, key), told, &mut frame)?;
+                    if Self::is_full(core, &frame) {
                         reached = false;
                         break;
                     }
                 }
             }
-            let current = self.state.change();
-            let Some(child) = self.children.by_origin.get_mut(&origin) else { return Ok(()) };
+            let current = core.state.change();
+            let Some(child) = self.by_origin.get_mut(&origin) else { return Ok(()) };
             child.next = if reached { current } else { at };
             let through = child.next;
             if reached && is_station {
@@ -225,83 +244,86 @@ impl<S: MetaStore> Replica<S> {
                 // of a cut whose last images filled a message.
                 child.started = false;
                 if started || child.cut_is_open || !frame.images.is_empty() {
-                    self.send_images(origin, frame, through, false);
+                    self.send_images(core, origin, frame, through, false);
                 }
                 return Ok(());
             }
             if reached {
-                self.finish_scan(origin, frame, told)?;
+                self.finish_scan(core, origin, frame, told)?;
                 return Ok(());
             }
             if !frame.images.is_empty() {
-                self.send_images(origin, frame, through, true);
+                self.send_images(core, origin, frame, through, true);
             }
         }
     }
 
     /// Puts keys of the first cut into a frame. Answers whether some are left.
-    fn take_extra(&mut self, origin: OriginId, frame: &mut ImageFrame) -> Result<bool, StorageError> {
-        while !self.is_full(frame) {
-            let Some(child) = self.children.by_origin.get_mut(&origin) else { return Ok(false) };
+    fn take_extra<S: MetaStore>(
+        &mut self,
+        core: &Core<S>,
+        origin: OriginId,
+        frame: &mut ImageFrame,
+    ) -> Result<bool, StorageError> {
+        while !Self::is_full(core, frame) {
+            let Some(child) = self.by_origin.get_mut(&origin) else { return Ok(false) };
             let Some(key) = child.extra.pop_first() else { return Ok(false) };
-            let image = self.image_now(&key)?;
-            self.add_to(frame, origin, CommitNumber::ZERO, KeyImage { key, image })?;
+            let image = Self::image_now(core, &key)?;
+            self.add_to(core, frame, origin, CommitNumber::ZERO, KeyImage { key, image })?;
         }
         Ok(true)
     }
 
-    fn add_scanned(
+    fn add_scanned<S: MetaStore>(
         &mut self,
+        core: &Core<S>,
         origin: OriginId,
         (number, key): (CommitNumber, &Key),
         told: &mut Told,
         frame: &mut ImageFrame,
     ) -> Result<(), StorageError> {
-        let row = self.row(told, number, key)?;
-        let Some(child) = self.children.by_origin.get(&origin) else { return Ok(()) };
+        let row = Self::row(core, told, number, key)?;
+        let Some(child) = self.by_origin.get(&origin) else { return Ok(()) };
         if child.is_station
             || is_interesting(origin, child, key, row.pair.image.as_ref())
-            || self.sees_unlisted(child, &row.pair)?
+            || Self::sees_unlisted(core, child, &row.pair)?
         {
-            self.add_row(frame, origin, &row)?;
+            self.add_row(core, frame, origin, &row)?;
         }
         Ok(())
     }
 
-    /// Whether a client looks at a directory in which a file has a name that it does not list: it is to know what that stands
-    /// for when it goes offline.
-    fn sees_unlisted(&self, child: &Child, pair: &KeyImage) -> Result<bool, StorageError> {
-        let Some(file) = crowded_in(std::slice::from_ref(pair)).pop_first() else { return Ok(false) };
-        let mut cursor = NameCursor::START;
-        while let Some(place) = stored_names(self.state.store(), file, &cursor, 1)?.pop() {
-            if child.watches.contains(&place.parent) {
-                return Ok(true);
-            }
-            cursor = NameCursor::behind(place.parent);
-        }
-        Ok(false)
-    }
-
     /// The client has caught up: what its own records changed meanwhile ends the cut.
-    fn finish_scan(&mut self, origin: OriginId, frame: ImageFrame, told: &mut Told) -> Result<(), StorageError> {
-        let Some(child) = self.children.by_origin.get_mut(&origin) else { return Ok(()) };
+    fn finish_scan<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        origin: OriginId,
+        frame: ImageFrame,
+        told: &mut Told,
+    ) -> Result<(), StorageError> {
+        let Some(child) = self.by_origin.get_mut(&origin) else { return Ok(()) };
         child.state = ChildState::Live;
         if child.pending.is_empty() {
             let through = child.next;
-            self.send_images(origin, frame, through, false);
+            self.send_images(core, origin, frame, through, false);
             return Ok(());
         }
         let through = child.next;
         if !frame.images.is_empty() {
-            self.send_images(origin, frame, through, true);
+            self.send_images(core, origin, frame, through, true);
         }
-        self.send_pending(origin, told)
+        self.send_pending(core, origin, told)
     }
 
     /// Sends everything that changed for a live client as one cut.
-    fn send_pending(&mut self, origin: OriginId, told: &mut Told) -> Result<(), StorageError> {
-        let current = self.state.change();
-        let Some(child) = self.children.by_origin.get_mut(&origin) else { return Ok(()) };
+    fn send_pending<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        origin: OriginId,
+        told: &mut Told,
+    ) -> Result<(), StorageError> {
+        let current = core.state.change();
+        let Some(child) = self.by_origin.get_mut(&origin) else { return Ok(()) };
         child.next = current;
         if child.pending.is_empty() || child.unreceived.len() >= WINDOW {
             return Ok(());
@@ -313,82 +335,88 @@ impl<S: MetaStore> Replica<S> {
             if !sent.insert(key.clone()) {
                 continue;
             }
-            if self.is_full(&frame) {
+            if Self::is_full(core, &frame) {
                 let full = std::mem::take(&mut frame);
-                self.send_images(origin, full, current, true);
+                self.send_images(core, origin, full, current, true);
             }
-            let row = self.row(told, number, &key)?;
-            self.add_row(&mut frame, origin, &row)?;
+            let row = Self::row(core, told, number, &key)?;
+            self.add_row(core, &mut frame, origin, &row)?;
         }
-        self.send_images(origin, frame, current, false);
+        self.send_images(core, origin, frame, current, false);
         Ok(())
     }
 
     /// Answers questions of a child whose stream is up to date: so answers are of the same cut.
-    fn answer_asks(&mut self, origin: OriginId) -> Result<(), StorageError> {
+    fn answer_asks<S: MetaStore>(&mut self, core: &mut Core<S>, origin: OriginId) -> Result<(), StorageError> {
         loop {
-            let now = self.now;
-            let Some(child) = self.children.by_origin.get_mut(&origin) else { return Ok(()) };
+            let now = core.now;
+            let Some(child) = self.by_origin.get_mut(&origin) else { return Ok(()) };
             if child.state != ChildState::Live || !child.pending.is_empty() {
                 return Ok(());
             }
             let Some(parked) = child.asks.pop_front() else { return Ok(()) };
-            let has_seen = self.has_seen(&parked)?;
+            let has_seen = Self::has_seen(core, &parked)?;
             if !has_seen && now >= parked.since + BEHIND_MAX {
-                self.answer_behind(origin, parked)?;
-            } else if let Some(parked) = self.try_answer(origin, parked)? {
+                self.answer_behind(core, origin, parked)?;
+            } else if let Some(parked) = self.try_answer(core, origin, parked)? {
                 // Later questions may be answered first; this one is looked at again with the next input.
-                let later: Vec<ParkedAsk> = match self.children.by_origin.get_mut(&origin) {
+                let later: Vec<ParkedAsk> = match self.by_origin.get_mut(&origin) {
                     Some(child) => child.asks.drain(..).collect(),
                     None => Vec::new(),
                 };
                 let mut waiting = vec![parked];
                 for parked in later {
-                    waiting.extend(self.try_answer(origin, parked)?);
+                    waiting.extend(self.try_answer(core, origin, parked)?);
                 }
-                if let Some(child) = self.children.by_origin.get_mut(&origin) {
+                if let Some(child) = self.by_origin.get_mut(&origin) {
                     child.asks.extend(waiting);
                 }
-                self.children.waiting.insert(origin);
+                self.waiting.insert(origin);
                 return Ok(());
             }
         }
     }
 
     /// Answers a question, or gives it back: it is to wait.
-    fn try_answer(&mut self, origin: OriginId, parked: ParkedAsk) -> Result<Option<ParkedAsk>, StorageError> {
-        if self.has_seen(&parked)? && self.may_look(origin, &parked.question)? {
-            return self.answer(origin, parked);
+    fn try_answer<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        origin: OriginId,
+        parked: ParkedAsk,
+    ) -> Result<Option<ParkedAsk>, StorageError> {
+        if Self::has_seen(core, &parked)? && self.may_look(core, origin, &parked.question)? {
+            return self.answer(core, origin, parked);
         }
         Ok(Some(parked))
     }
 
-    fn has_seen(&mut self, parked: &ParkedAsk) -> Result<bool, StorageError> {
-        for record in &parked.seen {
-            if record.sequence() > wayfs_tree::applied(&self.tx(), record.origin())?
-                && record.origin() != OriginId::GENESIS
-            {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    fn send_answer(&mut self, origin: OriginId, ask: wayfs_wire::AskId, verdict: Verdict, images: Vec<KeyImage>) {
-        let Some(child) = self.children.by_origin.get_mut(&origin) else { return };
+    fn send_answer<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        origin: OriginId,
+        ask: wayfs_wire::AskId,
+        verdict: Verdict,
+        images: Vec<KeyImage>,
+    ) {
+        let Some(child) = self.by_origin.get_mut(&origin) else { return };
         child.serial = child.serial.next();
         let serial = child.serial;
-        let through = self.state.change();
+        let through = core.state.change();
         if child.unreceived.is_empty() {
-            child.unreceived_since = self.now;
+            child.unreceived_since = core.now;
         }
         child.unreceived.push_back((serial, through));
-        self.send_child(origin, Down::Answer { serial, ask, verdict, through, images });
+        self.send_child(core, origin, Down::Answer { serial, ask, verdict, through, images });
     }
 
     /// What a child may see of what it asks for.
-    fn shown_of(&self, origin: OriginId, question: &Question) -> Result<(Verdict, Vec<KeyImage>), StorageError> {
-        let part = self.children.by_origin.get(&origin).and_then(|child| child.part);
+    fn shown_of<S: MetaStore>(
+        &self,
+        core: &Core<S>,
+        origin: OriginId,
+        question: &Question,
+    ) -> Result<(Verdict, Vec<KeyImage>), StorageError> {
+        let part = self.by_origin.get(&origin).and_then(|child| child.part);
         let about = match question {
             Question::Lookup { parent, name } => Some(Key::Entry(*parent, name.clone())),
             Question::Attributes { file } => Some(Key::Inode(*file)),
@@ -397,63 +425,77 @@ impl<S: MetaStore> Replica<S> {
         let mut images = Vec::new();
         let verdict = match question {
             Question::Lookup { parent, name } => {
-                self.add_image(Key::Inode(*parent), &mut images)?;
-                self.add_entry(*parent, name, &mut images)?
+                Self::add_image(core, Key::Inode(*parent), &mut images)?;
+                Self::add_entry(core, *parent, name, &mut images)?
             }
-            Question::Attributes { file } => self.add_file(*file, &mut images)?,
+            Question::Attributes { file } => Self::add_file(core, *file, &mut images)?,
             Question::List { directory, after, limit } => {
                 let (directory, limit) = (*directory, *limit);
-                self.add_image(Key::Inode(directory), &mut images)?;
-                let way = part.map(|part| self.listing_in_part(part, directory, after.as_ref())).transpose()?.flatten();
+                Self::add_image(core, Key::Inode(directory), &mut images)?;
+                let way = part
+                    .map(|part| Self::listing_in_part(core, part, directory, after.as_ref()))
+                    .transpose()?
+                    .flatten();
                 match way {
                     Some(way) => {
                         images.extend(way);
                         Verdict::End
                     }
-                    None => self.add_list(directory, after.as_ref(), limit, &mut images)?,
+                    None => Self::add_list(core, directory, after.as_ref(), limit, &mut images)?,
                 }
             }
         };
         match part {
-            Some(part) => self.shown_answer(part, about.as_ref(), (verdict, images)),
+            Some(part) => Self::shown_answer(core, part, about.as_ref(), (verdict, images)),
             None => Ok((verdict, images)),
         }
     }
 
     /// Answers a child that has seen what is not known here, and did not come in time, with how it is here: names that it has never heard
     /// of are news to it all the same. Nothing of it is watched for the child.
-    fn answer_behind(&mut self, origin: OriginId, parked: ParkedAsk) -> Result<(), StorageError> {
+    fn answer_behind<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        origin: OriginId,
+        parked: ParkedAsk,
+    ) -> Result<(), StorageError> {
         let mut images = Vec::new();
-        if self.state.synced() && self.may_look(origin, &parked.question)? {
-            images = self.shown_of(origin, &parked.question)?.1;
+        if core.state.synced() && self.may_look(core, origin, &parked.question)? {
+            images = self.shown_of(core, origin, &parked.question)?.1;
         }
-        if !self.may_look_at(origin, &crowded_in(&images)) {
+        if !self.may_look_at(core, origin, &crowded_in(&images)) {
             images.clear();
         }
-        self.send_answer(origin, parked.ask, Verdict::Behind, images);
+        self.send_answer(core, origin, parked.ask, Verdict::Behind, images);
         Ok(())
     }
 
-    /// As [`Replica::try_answer`], but for what others have alone of what is asked for: a crowded file is only found with its
+    /// As [`Children::try_answer`], but for what others have alone of what is asked for: a crowded file is only found with its
     /// name.
-    fn answer(&mut self, origin: OriginId, parked: ParkedAsk) -> Result<Option<ParkedAsk>, StorageError> {
-        if !self.state.synced() {
-            self.send_answer(origin, parked.ask, Verdict::Unready, Vec::new());
+    fn answer<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        origin: OriginId,
+        parked: ParkedAsk,
+    ) -> Result<Option<ParkedAsk>, StorageError> {
+        if !core.state.synced() {
+            self.send_answer(core, origin, parked.ask, Verdict::Unready, Vec::new());
             return Ok(None);
         }
-        let (verdict, images) = self.shown_of(origin, &parked.question)?;
+        let (verdict, images) = self.shown_of(core, origin, &parked.question)?;
         let crowded = crowded_in(&images);
-        if !crowded.is_empty() && !self.may_look_at(origin, &crowded) {
+        if !crowded.is_empty() && !self.may_look_at(core, origin, &crowded) {
             return Ok(Some(parked));
         }
-        self.note_look(origin, &parked.question, crowded)?;
-        self.send_answer(origin, parked.ask, verdict, images);
+        self.note_look(core, origin, &parked.question, crowded)?;
+        self.send_answer(core, origin, parked.ask, verdict, images);
         Ok(None)
     }
 
     /// What a child looks at from now on that is answered: crowded files beside what it asked for.
-    fn note_look(
+    fn note_look<S: MetaStore>(
         &mut self,
+        core: &mut Core<S>,
         origin: OriginId,
         question: &Question,
         crowded: BTreeSet<FileId>,
@@ -461,40 +503,92 @@ impl<S: MetaStore> Replica<S> {
         match question {
             Question::Lookup { parent: directory, .. } | Question::List { directory, .. } => {
                 self.add_watches(origin, &[*directory]);
-                self.give_alone(origin, *directory);
+                self.give_alone(core, origin, *directory);
             }
             Question::Attributes { file } => {
-                let looked_at = self.watched_with(origin, question, *file)?;
+                let looked_at = self.watched_with(core, origin, question, *file)?;
                 self.add_watches(origin, &looked_at);
             }
         }
         for file in crowded {
             self.add_watches(origin, &[file]);
-            self.give_alone(origin, file);
+            self.give_alone(core, origin, file);
         }
         Ok(())
     }
 
-    fn add_image(&self, key: Key, images: &mut Vec<KeyImage>) -> Result<Option<Image>, StorageError> {
-        let image = self.image_now(&key)?;
+    /// Looks again at questions that waited for us to catch up.
+    pub(crate) fn wake_waiting(&mut self) {
+        let waiting = std::mem::take(&mut self.waiting);
+        self.busy.extend(waiting);
+    }
+
+    fn image_now<S: MetaStore>(core: &Core<S>, key: &Key) -> Result<Option<Image>, StorageError> {
+        core.state.image(key)
+    }
+
+    fn is_full<S: MetaStore>(core: &Core<S>, frame: &ImageFrame) -> bool {
+        frame.images.len() >= core.config.images_per_message || frame.len >= core.config.message_len_max.min(FRAME_LEN)
+    }
+
+    /// Whether a client looks at a directory in which a file has a name that it does not list: it is to know what that stands
+    /// for when it goes offline.
+    fn sees_unlisted<S: MetaStore>(core: &Core<S>, child: &Child, pair: &KeyImage) -> Result<bool, StorageError> {
+        let Some(file) = crowded_in(std::slice::from_ref(pair)).pop_first() else { return Ok(false) };
+        let mut cursor = NameCursor::START;
+        while let Some(place) = stored_names(core.state.store(), file, &cursor, 1)?.pop() {
+            if child.watches.contains(&place.parent) {
+                return Ok(true);
+            }
+            cursor = NameCursor::behind(place.parent);
+        }
+        Ok(false)
+    }
+
+    fn has_seen<S: MetaStore>(core: &mut Core<S>, parked: &ParkedAsk) -> Result<bool, StorageError> {
+        for record in &parked.seen {
+            if record.sequence() > wayfs_tree::applied(&core.state.tx(), record.origin())?
+                && record.origin() != OriginId::GENESIS
+            {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn add_image<S: MetaStore>(
+        core: &Core<S>,
+        key: Key,
+        images: &mut Vec<KeyImage>,
+    ) -> Result<Option<Image>, StorageError> {
+        let image = Self::image_now(core, &key)?;
         images.push(KeyImage { key, image: image.clone() });
         Ok(image)
     }
 
-    fn add_entry(&self, parent: FileId, name: &Name, images: &mut Vec<KeyImage>) -> Result<Verdict, StorageError> {
-        match self.add_image(Key::Entry(parent, name.clone()), images)? {
-            Some(Image::Entry(entry)) => self.add_file(entry.file, images),
+    fn add_entry<S: MetaStore>(
+        core: &Core<S>,
+        parent: FileId,
+        name: &Name,
+        images: &mut Vec<KeyImage>,
+    ) -> Result<Verdict, StorageError> {
+        match Self::add_image(core, Key::Entry(parent, name.clone()), images)? {
+            Some(Image::Entry(entry)) => Self::add_file(core, entry.file, images),
             _ => Ok(Verdict::NotFound),
         }
     }
 
     /// A file and, if it was merged into another, that one.
-    fn add_file(&self, file: FileId, images: &mut Vec<KeyImage>) -> Result<Verdict, StorageError> {
+    fn add_file<S: MetaStore>(
+        core: &Core<S>,
+        file: FileId,
+        images: &mut Vec<KeyImage>,
+    ) -> Result<Verdict, StorageError> {
         let mut at = Some(file);
         let mut found = Verdict::NotFound;
         for _ in 0..8 {
             let Some(file) = at else { break };
-            let image = self.add_image(Key::Inode(file), images)?;
+            let image = Self::add_image(core, Key::Inode(file), images)?;
             at = match image {
                 Some(Image::Inode(inode)) => {
                     found = Verdict::Found;
@@ -506,19 +600,19 @@ impl<S: MetaStore> Replica<S> {
         Ok(found)
     }
 
-    fn add_list(
-        &self,
+    fn add_list<S: MetaStore>(
+        core: &Core<S>,
         directory: FileId,
         after: Option<&Name>,
         limit: u32,
         images: &mut Vec<KeyImage>,
     ) -> Result<Verdict, StorageError> {
-        let limit = (limit as usize).min(self.config.images_per_message.max(1));
+        let limit = (limit as usize).min(core.config.images_per_message.max(1));
         let from = entries_from(table::VIEW, directory, after);
-        let rows = self.state.store().scan(&from, &entries_until(table::VIEW, directory), limit + 1)?;
+        let rows = core.state.store().scan(&from, &entries_until(table::VIEW, directory), limit + 1)?;
         let mut len = 0;
         for (taken, (key, value)) in rows.iter().enumerate() {
-            if taken == limit || (taken > 0 && len > self.config.message_len_max.min(FRAME_LEN)) {
+            if taken == limit || (taken > 0 && len > core.config.message_len_max.min(FRAME_LEN)) {
                 return Ok(Verdict::More);
             }
             let key = parse_image_key(key)?;
@@ -530,17 +624,11 @@ impl<S: MetaStore> Replica<S> {
             images.push(KeyImage { key, image: Some(image) });
             if let Some(file) = file {
                 let before = images.len();
-                self.add_image(Key::Inode(file), images)?;
+                Self::add_image(core, Key::Inode(file), images)?;
                 len += images[before - 1..].iter().map(wayfs_wire::image_len).sum::<usize>();
             }
         }
         Ok(Verdict::End)
-    }
-
-    /// Looks again at questions that waited for us to catch up.
-    pub(crate) fn wake_waiting(&mut self) {
-        let waiting = std::mem::take(&mut self.children.waiting);
-        self.children.busy.extend(waiting);
     }
 }
 

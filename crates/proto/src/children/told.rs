@@ -5,15 +5,14 @@
 //! and their bytes are kept while the children are given what they have to get, and forgotten afterwards: nothing is
 //! committed in between, so nothing of it can be out of date.
 
+use crate::children::Children;
 use crate::children::echo_filter::EchoFilter;
-use crate::replica::Replica;
-use crate::state::tables::change_key;
-use crate::state::tables::{number_key, parse_change, table};
+use crate::replica::Core;
+use crate::state::tables::{change_key, number_key, parse_change, table};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use wayfs_types::CommitNumber;
-use wayfs_types::{Key, MetaStore, StorageError};
+use wayfs_types::{CommitNumber, Key, MetaStore, StorageError};
 use wayfs_wire::{KeyImage, Omitted};
 
 /// Images that are kept at once. What does not fit is read again for the next child.
@@ -84,14 +83,19 @@ impl ImageFrame {
     }
 }
 
-impl<S: MetaStore> Replica<S> {
+impl Children {
     /// Rows of the change index after a change, `limit` at most.
-    pub(crate) fn stretch(&self, told: &mut Told, after: CommitNumber, limit: usize) -> Result<Stretch, StorageError> {
+    pub(crate) fn stretch<S: MetaStore>(
+        core: &Core<S>,
+        told: &mut Told,
+        after: CommitNumber,
+        limit: usize,
+    ) -> Result<Stretch, StorageError> {
         if let Some(stretch) = told.stretches.get(&(after, limit)) {
             return Ok(Arc::clone(stretch));
         }
         let until = number_key(table::CHANGE, u64::MAX);
-        let pairs = self.state.store().scan(&change_key(table::CHANGE, after.next()), &until, limit)?;
+        let pairs = core.state.store().scan(&change_key(table::CHANGE, after.next()), &until, limit)?;
         let stretch: Stretch = pairs.iter().map(parse_change).collect::<Result<_, StorageError>>()?;
         if told.stretches.len() < STRETCHES_MAX {
             told.stretches.insert((after, limit), Arc::clone(&stretch));
@@ -100,11 +104,16 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// What a key that a change touched is by now.
-    pub(crate) fn row(&self, told: &mut Told, number: CommitNumber, key: &Key) -> Result<Arc<Row>, StorageError> {
+    pub(crate) fn row<S: MetaStore>(
+        core: &Core<S>,
+        told: &mut Told,
+        number: CommitNumber,
+        key: &Key,
+    ) -> Result<Arc<Row>, StorageError> {
         if let Some(row) = told.rows.get(&number) {
             return Ok(Arc::clone(row));
         }
-        let image = self.image(key)?;
+        let image = core.state.image(key)?;
         let row = Arc::new(Row::new(number, KeyImage { key: key.clone(), image }));
         if told.rows.len() < ROWS_MAX {
             told.rows.insert(number, Arc::clone(&row));

@@ -1,12 +1,13 @@
 //! The beginning of a child's session: what it is told of us, and from where it goes on.
 
 use crate::api::PeerId;
-use crate::children::{ChildState, REFRESH_MAX};
+use crate::children::{ChildState, Children, REFRESH_MAX};
+use crate::contents::Contents;
+use crate::histories::Histories;
 use crate::histories::lives::Cursor;
 use crate::replica::{Replica, StepError};
 use std::collections::BTreeSet;
-use wayfs_types::CommitNumber;
-use wayfs_types::{Admitted, FileId, Key, MetaStore, OriginId};
+use wayfs_types::{Admitted, CommitNumber, FileId, Key, MetaStore, OriginId};
 use wayfs_wire::{Applied, Down, Resume};
 
 impl<S: MetaStore> Replica<S> {
@@ -18,7 +19,7 @@ impl<S: MetaStore> Replica<S> {
         origins: &[OriginId],
     ) -> Result<(), StepError> {
         let is_station = self.children.by_origin.get(&origin).is_some_and(|child| child.is_station);
-        match self.origin_image(origin)?.map(|image| image.admitted) {
+        match Children::origin_image(&mut self.core, origin)?.map(|image| image.admitted) {
             Some(Admitted::Revoked) => return Err(StepError::Peer(peer, "its access was revoked".to_owned())),
             Some(Admitted::Client | Admitted::Reader) if is_station => {
                 return Err(StepError::Peer(peer, "was admitted as a client only".to_owned()));
@@ -27,39 +28,39 @@ impl<S: MetaStore> Replica<S> {
             None => return Err(StepError::Peer(peer, "its origin is not known here (yet)".to_owned())),
         }
         for of in origins {
-            if !is_station && !self.may_speak_for(origin, *of)? {
+            if !is_station && !Contents::may_speak_for(&mut self.core, origin, *of)? {
                 return Err(StepError::Peer(peer, "carries records of foreign origins".to_owned()));
             }
         }
-        let part = if is_station { None } else { self.part_of(origin)? };
-        self.write_life()?;
-        let stamp = self.own_stamp();
-        let current = self.state.change();
-        let place = resume.as_ref().map(|resume| self.place_cursor(resume, is_station));
+        let part = if is_station { None } else { Children::part_of(&self.core, origin)? };
+        self.histories.write_life(&mut self.core)?;
+        let stamp = Histories::own_stamp(&mut self.core);
+        let current = self.core.state.change();
+        let place = resume.as_ref().map(|resume| self.histories.place_cursor(&mut self.core, resume, is_station));
         let knows_more = matches!(place, Some(Cursor::Lost | Cursor::Former));
         if knows_more {
-            self.histories.note_lost(self.now);
+            self.histories.note_lost(self.core.now);
         }
         if place == Some(Cursor::Lost) {
             self.note_went_back(origin);
         }
-        let went_back = knows_more || !is_station && self.has_lost_lately();
+        let went_back = knows_more || !is_station && self.histories.has_lost_lately(&self.core);
         let resume = resume.filter(|resume| {
             let behind = current.0.saturating_sub(resume.cursor.0);
             place == Some(Cursor::Ours)
                 && part.is_none()
-                && resume.cursor >= self.state.purged()
-                && (is_station || behind <= self.config.catch_up_max)
+                && resume.cursor >= self.core.state.purged()
+                && (is_station || behind <= self.core.config.catch_up_max)
         });
         let mut applied = Vec::new();
         for of in origins.iter().copied().chain((!is_station).then_some(origin)) {
-            let (through, chain) = wayfs_tree::applied_chain(&self.tx(), of)?;
+            let (through, chain) = wayfs_tree::applied_chain(&self.core.state.tx(), of)?;
             applied.push(Applied { origin: of, through, chain });
             if is_station || of == origin {
-                self.add_subject(origin, of);
+                self.children.add_subject(&mut self.core, origin, of);
             }
         }
-        let image = if is_station { None } else { self.origin_image(origin)? };
+        let image = if is_station { None } else { Children::origin_image(&mut self.core, origin)? };
         let ends = image.map(|image| image.lives.ends().collect()).unwrap_or_default();
         if let Some(child) = self.children.by_origin.get_mut(&origin) {
             child.state = ChildState::Ready;
@@ -83,14 +84,14 @@ impl<S: MetaStore> Replica<S> {
         if child.state != ChildState::Ready {
             return Err(StepError::Peer(peer, "started twice".to_owned()));
         }
-        if child.resumed && child.next < self.state.purged() {
+        if child.resumed && child.next < self.core.state.purged() {
             return Err(StepError::Peer(peer, "took too long to begin: what went meanwhile is forgotten".to_owned()));
         }
         let fresh_client = !child.is_station && !child.resumed;
         if fresh_client {
             base.insert(Key::Origin(origin));
             base.insert(Key::Inode(FileId::ROOT));
-            for open in self.conflicts(None, REFRESH_MAX)? {
+            for open in self.core.state.conflicts(None, REFRESH_MAX)? {
                 base.insert(Key::Conflict(open.id));
             }
         }

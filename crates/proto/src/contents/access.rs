@@ -3,7 +3,7 @@
 use crate::contents::Contents;
 use crate::contents::declared::LossNews;
 use std::time::Duration;
-use wayfs_types::{OriginId, RecordId, Time};
+use wayfs_types::{OriginId, RecordId, Time, Top};
 
 /// Whether a version's own writer says that its bytes are gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,6 +13,12 @@ pub(crate) enum ByWriter {
 }
 
 impl Contents {
+    /// Tops that the driver announced lately by [`crate::Input::ContentsHere`] before any record named them:
+    /// garbage collection keeps them, too. At most 16,384, for [`crate::Config::announced_grace`].
+    pub(crate) fn tops_announced(&self) -> Vec<Top> {
+        self.announced.tops().copied().collect()
+    }
+
     /// The parent is to be told that nobody here has the bytes of a version.
     pub(crate) fn note_gone(&mut self, version: RecordId, by: ByWriter) {
         self.gone.insert(version, by == ByWriter::Yes);

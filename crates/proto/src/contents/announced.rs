@@ -1,9 +1,8 @@
 //! Contents that the driver announced before any record named them: a push may overtake its record.
 
-use crate::replica::Replica;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
-use wayfs_types::{Content, MetaStore, Time, Top};
+use wayfs_types::{Content, Time, Top};
 
 /// Most of them.
 const ANNOUNCED_MAX: usize = 16_384;
@@ -34,7 +33,7 @@ impl Announced {
         }
     }
 
-    fn tops(&self) -> impl Iterator<Item = &Top> {
+    pub(crate) fn tops(&self) -> impl Iterator<Item = &Top> {
         self.times.keys()
     }
 
@@ -54,13 +53,5 @@ impl Announced {
     /// Whether the driver announced these contents, and no record of ours or of a child named them so far.
     pub(crate) fn has(&self, content: &Content) -> bool {
         content.top().is_some_and(|top| self.times.contains_key(&top))
-    }
-}
-
-impl<S: MetaStore> Replica<S> {
-    /// Tops that the driver announced lately by [`crate::Input::ContentsHere`] before any record named them:
-    /// garbage collection keeps them, too. At most 16,384, for [`crate::Config::announced_grace`].
-    pub fn tops_announced(&self) -> Vec<Top> {
-        self.contents.announced.tops().copied().collect()
     }
 }

@@ -4,9 +4,10 @@
 //! new one; what had been written over goes nowhere.
 
 use crate::api::Role;
-use crate::contents::Owed;
 use crate::contents::lent::Lent;
 use crate::contents::vanished::{VANISHED, Vanished};
+use crate::contents::{Contents, Owed};
+use crate::histories::Histories;
 use crate::histories::written_over::Confirmed;
 use crate::replica::Replica;
 use crate::state::tables::{origin_range, parse_record_key, record_key, table, unpack};
@@ -15,12 +16,12 @@ use wayfs_types::{Content, MetaStore, OriginId, RecordId, StorageError};
 impl<S: MetaStore> Replica<S> {
     /// The home lost our records after this one.
     pub(crate) fn take_over_lost(&mut self, former: OriginId, after: u64) -> Result<(), StorageError> {
-        if self.config.role != Role::Client {
+        if self.core.config.role != Role::Client {
             return Ok(());
         }
         for of in [table::LENT, table::OWED] {
             let (from, until) = origin_range(of, former, after.saturating_add(1).min(RecordId::SEQUENCE_MAX));
-            for (key, value) in self.tx().scan_raw(&from, &until, usize::MAX / 2)? {
+            for (key, value) in self.core.state.tx().scan_raw(&from, &until, usize::MAX / 2)? {
                 let content =
                     if of == table::LENT { unpack::<Lent>(&value)?.content } else { unpack::<Owed>(&value)?.content };
                 self.take_over(parse_record_key(&key)?, &content)?;
@@ -28,8 +29,8 @@ impl<S: MetaStore> Replica<S> {
         }
         // Nor is anybody told that they are gone.
         let (from, until) = origin_range(VANISHED, former, after.saturating_add(1).min(RecordId::SEQUENCE_MAX));
-        for (key, _) in self.tx().scan_raw(&from, &until, usize::MAX / 2)? {
-            self.take_vanished(parse_record_key(&key)?)?;
+        for (key, _) in self.core.state.tx().scan_raw(&from, &until, usize::MAX / 2)? {
+            self.contents.take_vanished(&mut self.core, parse_record_key(&key)?)?;
         }
         Ok(())
     }
@@ -38,15 +39,15 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn take_over_forgotten(&mut self) -> Result<(), StorageError> {
         let mut known = Confirmed::default();
         for version in self.contents.named.looked_for() {
-            if self.is_forgotten_there(version, &mut known)? {
+            if Histories::is_forgotten_there(&mut self.core, version, &mut known)? {
                 // What is found goes by the name under which it was written again, for which the driver looks, too.
                 self.contents.named.call_off(version);
             }
         }
         for of in [table::OWED, table::MISSING] {
-            for (key, value) in self.tx().scan_raw(&[of], &[of + 1], usize::MAX / 2)? {
+            for (key, value) in self.core.state.tx().scan_raw(&[of], &[of + 1], usize::MAX / 2)? {
                 let version = parse_record_key(&key)?;
-                if !self.is_forgotten_there(version, &mut known)? {
+                if !Histories::is_forgotten_there(&mut self.core, version, &mut known)? {
                     continue;
                 }
                 match of {
@@ -63,19 +64,22 @@ impl<S: MetaStore> Replica<S> {
         self.let_go(version)?;
         let Some(now) = self.histories.renamed_to(version) else { return Ok(()) };
         // The driver need not look for them.
-        let file = if self.config.role == Role::Client {
-            let looked_for = self.tx().get_raw(&record_key(VANISHED, now))?;
+        let file = if self.core.config.role == Role::Client {
+            let looked_for = self.core.state.tx().get_raw(&record_key(VANISHED, now))?;
             let looked_for = looked_for.map(|bytes| unpack::<Vanished>(&bytes)).transpose()?;
             let Some(looked_for) = looked_for.filter(|looked_for| looked_for.content == *content) else {
                 return Ok(());
             };
-            self.take_vanished(now)?;
+            self.contents.take_vanished(&mut self.core, now)?;
             looked_for.file
         } else {
-            let Some(missing) = self.missing(now)?.filter(|missing| missing.content == *content) else { return Ok(()) };
-            self.settle_missing(now, &missing);
+            let Some(missing) = Contents::missing(&mut self.core, now)?.filter(|missing| missing.content == *content)
+            else {
+                return Ok(());
+            };
+            self.contents.settle_missing(&mut self.core, &mut self.children, now, &missing);
             missing.file
         };
-        self.owe(now, file, content.clone())
+        self.contents.owe(&mut self.core, now, file, content.clone())
     }
 }

@@ -1,49 +1,57 @@
 //! What a parent notes when a child says that it has contents.
 
 use crate::api::Role;
-use crate::contents::{AWAITED, HOLDERS_MAX, content_of};
-use crate::replica::Replica;
+use crate::children::Children;
+use crate::contents::{AWAITED, Contents, HOLDERS_MAX, content_of};
+use crate::histories::Histories;
+use crate::replica::Core;
 use crate::state::tables::{pack, record_key, table};
 use wayfs_types::{MetaStore, OriginId, Record, RecordId, StorageError};
 use wayfs_wire::Down;
 
-impl<S: MetaStore> Replica<S> {
+impl Contents {
     /// A child says that it has contents.
-    pub(crate) fn handle_have(&mut self, child: OriginId, versions: &[RecordId]) -> Result<(), StorageError> {
+    pub(crate) fn handle_have<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        child: OriginId,
+        versions: &[RecordId],
+    ) -> Result<(), StorageError> {
         for record in versions {
-            match self.missing(*record)? {
+            match Self::missing(core, *record)? {
                 Some(mut missing) => {
-                    if self.config.role == Role::Home {
-                        self.contents.replacing.note_told(*record, child);
+                    if core.config.role == Role::Home {
+                        self.replacing.note_told(*record, child);
                     }
                     missing.spares.retain(|spare| *spare != child);
                     missing.holders.retain(|holder| *holder != child);
                     missing.holders.push(child);
-                    let is_server = self.children.is_station(child);
+                    let is_server = children.is_station(child);
                     let was_safe = missing.safe.is_some();
-                    missing.safe = missing.safe.or(is_server.then_some(self.wall));
+                    missing.safe = missing.safe.or(is_server.then_some(core.wall));
                     let excess = missing.holders.len().saturating_sub(HOLDERS_MAX);
                     missing.holders.drain(..excess);
-                    self.state.put_row(record_key(table::MISSING, *record), pack(&missing));
-                    self.state.delete_row(record_key(AWAITED, *record));
-                    self.state.stage_marks(record.origin());
-                    if !was_safe && is_server && self.config.role == Role::Home {
-                        self.let_go_older(*record)?;
+                    core.state.put_row(record_key(table::MISSING, *record), pack(&missing));
+                    core.state.delete_row(record_key(AWAITED, *record));
+                    core.state.stage_marks(record.origin());
+                    if !was_safe && is_server && core.config.role == Role::Home {
+                        self.let_go_older(core, *record)?;
                     }
-                    if self.contents.seeking.is_sought(*record) {
+                    if self.seeking.is_sought(*record) {
                         // It may have been stable before it was lost here: it is not left to a policy.
-                        self.children.tell(child, Down::Want { versions: vec![*record] });
+                        children.tell(child, Down::Want { versions: vec![*record] });
                     }
                 }
-                None if self.is_revived(*record, child, true)? => {}
+                None if self.is_revived(core, children, *record, child, true)? => {}
                 // It is missing by the record that brought it.
-                None if self.contents.note_had_as_shown(*record, child) => {}
-                None if self.config.role == Role::Home => {
-                    if self.has_record(*record)? {
-                        self.tell_stable(child, *record);
+                None if self.note_had_as_shown(*record, child) => {}
+                None if core.config.role == Role::Home => {
+                    if Histories::has_record(core, *record)? {
+                        Self::tell_stable(children, child, *record);
                     } else {
-                        self.contents.replacing.note_told(*record, child);
-                        self.contents.note_early(*record, child);
+                        self.replacing.note_told(*record, child);
+                        self.note_early(*record, child);
                     }
                 }
                 None => {}
@@ -54,15 +62,21 @@ impl<S: MetaStore> Replica<S> {
 
     /// A record came a second time, by a station that has its contents, or below which somebody has: it can be asked
     /// for them, but that makes nothing safe that another still has to push.
-    pub(crate) fn note_other_holder(&mut self, record: &Record, child: OriginId) -> Result<(), StorageError> {
-        match self.missing(record.id)? {
+    pub(crate) fn note_other_holder<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        record: &Record,
+        child: OriginId,
+    ) -> Result<(), StorageError> {
+        match Self::missing(core, record.id)? {
             Some(mut missing) if !missing.holders.contains(&child) && missing.holders.len() < HOLDERS_MAX => {
                 missing.holders.insert(0, child);
-                self.state.put_row(record_key(table::MISSING, record.id), pack(&missing));
+                core.state.put_row(record_key(table::MISSING, record.id), pack(&missing));
                 Ok(())
             }
             None if content_of(record).is_some_and(|(_, content)| content.root().is_some()) => {
-                self.handle_have(child, &[record.id])
+                self.handle_have(core, children, child, &[record.id])
             }
             Some(_) | None => Ok(()),
         }

@@ -8,10 +8,11 @@
 //! accounted for, and waits for what it is told to be held.
 
 use crate::api::{Output, PeerId, Role};
-use crate::contents::Contents;
-use crate::contents::{AWAITED, Missing, Owed, size_of};
-use crate::replica::{Replica, StepError};
+use crate::children::Children;
+use crate::contents::{AWAITED, Contents, Missing, Owed, size_of};
+use crate::replica::{Core, StepError};
 use crate::state::tables::{origin_range, pack, parse_record_key, record_key, root_key, table, unpack};
+use crate::upstream::Uplink;
 use std::collections::BTreeSet;
 use wayfs_types::{Content, FileId, MetaStore, OriginId, RecordId, StorageError};
 use wayfs_wire::{HeldVersion, Up};
@@ -29,31 +30,31 @@ impl Contents {
 }
 
 /// The client's half.
-impl<S: MetaStore> Replica<S> {
+impl Contents {
     /// Accounts for records of ours that came to the parent by another way.
-    pub(crate) fn tell_held(&mut self) -> Result<(), StorageError> {
-        let own = self.config.origin;
-        let Some(said) = self.contents.said.as_ref().filter(|_| self.config.role == Role::Client) else {
+    pub(crate) fn tell_held<S: MetaStore>(&mut self, core: &mut Core<S>, uplink: &Uplink) -> Result<(), StorageError> {
+        let own = core.config.origin;
+        let Some(said) = self.said.as_ref().filter(|_| core.config.role == Role::Client) else {
             return Ok(());
         };
-        let (from, through) = (said.accounted, self.uplink.applied_of(own));
+        let (from, through) = (said.accounted, uplink.applied_of(own));
         if through <= from {
             return Ok(());
         }
         let (start, _) = origin_range(table::OWED, own, from + 1);
         let (end, _) = origin_range(table::OWED, own, through + 1);
         let mut versions = Vec::new();
-        for (key, value) in self.tx().scan_raw(&start, &end, usize::MAX / 2)? {
+        for (key, value) in core.state.tx().scan_raw(&start, &end, usize::MAX / 2)? {
             let Owed { file, content } = unpack(&value)?;
             versions.push(HeldVersion { version: parse_record_key(&key)?, file, content });
         }
         while versions.len() > HELD_MAX {
             let rest = versions.split_off(HELD_MAX);
             let through = versions.last().map_or(from, |held| held.version.sequence());
-            self.tell_parent(Up::Holds { through, versions: std::mem::replace(&mut versions, rest) });
+            core.tell_parent(Up::Holds { through, versions: std::mem::replace(&mut versions, rest) });
         }
-        self.tell_parent(Up::Holds { through, versions });
-        if let Some(said) = self.contents.said.as_mut() {
+        core.tell_parent(Up::Holds { through, versions });
+        if let Some(said) = self.said.as_mut() {
             said.accounted = through;
         }
         Ok(())
@@ -61,41 +62,50 @@ impl<S: MetaStore> Replica<S> {
 }
 
 /// The parent's half.
-impl<S: MetaStore> Replica<S> {
+impl Contents {
     /// A child accounts for a record by sending it.
-    pub(crate) fn account(&mut self, child: OriginId, record: RecordId) {
-        if record.origin() == child && self.children.account(child, record.sequence()) {
-            self.state.stage_marks(child);
+    pub(crate) fn account<S: MetaStore>(
+        core: &mut Core<S>,
+        children: &mut Children,
+        child: OriginId,
+        record: RecordId,
+    ) {
+        if record.origin() == child && children.account(child, record.sequence()) {
+            core.state.stage_marks(child);
         }
     }
 
-    pub(crate) fn handle_holds(
+    pub(crate) fn handle_holds<S: MetaStore>(
         &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
         peer: PeerId,
         child: OriginId,
         through: u64,
         versions: Vec<HeldVersion>,
     ) -> Result<(), StepError> {
-        let applied = wayfs_tree::applied(&self.tx(), child)?;
+        let applied = wayfs_tree::applied(&core.state.tx(), child)?;
         let foreign = |held: &HeldVersion| held.version.origin() != child || held.version.sequence() > through;
         if through > applied || versions.iter().any(foreign) {
             return Err(StepError::Peer(peer, "accounts for records that did not come".to_owned()));
         }
         let held: BTreeSet<RecordId> = versions.iter().map(|held| held.version).collect();
         for HeldVersion { version, file, content } in versions {
-            self.note_held(child, version, file, content)?;
+            self.note_held(core, children, child, version, file, content)?;
         }
-        let from = self.children.accounted(child).unwrap_or(through);
-        self.note_let_go(child, from + 1, through, &held)?;
-        self.children.account(child, through);
-        self.state.stage_marks(child);
+        let from = children.accounted(child).unwrap_or(through);
+        self.note_let_go(core, children, child, from + 1, through, &held)?;
+        children.account(child, through);
+        core.state.stage_marks(child);
         Ok(())
     }
 
     /// A client of ours holds nothing of its records from one sequence through another but these: another parent called
     /// the rest safe, and nobody is going to push it to us.
-    pub(crate) fn note_let_go(
+    pub(crate) fn note_let_go<S: MetaStore>(
         &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
         child: OriginId,
         from: u64,
         through: u64,
@@ -103,86 +113,88 @@ impl<S: MetaStore> Replica<S> {
     ) -> Result<(), StorageError> {
         let (start, _) = origin_range(AWAITED, child, from);
         let (end, _) = origin_range(AWAITED, child, through.saturating_add(1).min(RecordId::SEQUENCE_MAX));
-        for (key, _) in self.tx().scan_raw(&start, &end, usize::MAX / 2)? {
+        for (key, _) in core.state.tx().scan_raw(&start, &end, usize::MAX / 2)? {
             let record = parse_record_key(&key)?;
             if held.contains(&record) {
                 continue;
             }
-            self.state.delete_row(key);
-            self.state.stage_marks(child);
-            let Some(mut missing) = self.missing(record)? else { continue };
+            core.state.delete_row(key);
+            core.state.stage_marks(child);
+            let Some(mut missing) = Self::missing(core, record)? else { continue };
             if missing.holders.iter().any(|holder| *holder != child) {
                 missing.holders.retain(|holder| *holder != child);
-                self.state.put_row(record_key(table::MISSING, record), pack(&missing));
-            } else if self.config.role == Role::Station {
-                self.settle_missing(record, &missing);
+                core.state.put_row(record_key(table::MISSING, record), pack(&missing));
+            } else if core.config.role == Role::Station {
+                self.settle_missing(core, children, record, &missing);
                 // The home may have been told that somebody here holds it.
-                self.contents.gone.insert(record, false);
+                self.gone.insert(record, false);
             } else {
                 // It was put back, or is a copy: it has less than it had said. It is looked for like all that nobody has.
                 missing.holders.clear();
-                self.state.put_row(record_key(table::MISSING, record), pack(&missing));
-                self.note_holders_moved();
+                core.state.put_row(record_key(table::MISSING, record), pack(&missing));
+                self.note_holders_moved(core);
             }
         }
         Ok(())
     }
 
     /// A client of ours holds the contents of a version that came to us by another way, and will push them.
-    pub(crate) fn note_held(
+    pub(crate) fn note_held<S: MetaStore>(
         &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
         child: OriginId,
         version: RecordId,
         file: FileId,
         content: Content,
     ) -> Result<(), StorageError> {
         let Some(root) = content.root() else { return Ok(()) };
-        let is_owed = self.tx().get_raw(&record_key(table::OWED, version))?.is_some();
+        let is_owed = core.state.tx().get_raw(&record_key(table::OWED, version))?.is_some();
         if is_owed {
             return Ok(());
         }
-        if self.marks(child)?.stable >= version.sequence() && !self.is_declared(version)? {
+        if core.state.marks(child)?.stable >= version.sequence() && !Self::is_declared(core, version)? {
             // It may have been told so while its line was broken, and answers for it again when it has pushed it. But what the home
             // looks for, since its own copy is gone, the mark says nothing of; nor does a station know of that.
-            if self.config.role == Role::Home && self.missing(version)?.is_none() {
-                self.children.tell_stable(child, version);
+            if core.config.role == Role::Home && Self::missing(core, version)?.is_none() {
+                children.tell_stable(child, version);
             }
             return Ok(());
         }
-        let known = self.tx().get_raw(&record_key(table::MISSING, version))?;
+        let known = core.state.tx().get_raw(&record_key(table::MISSING, version))?;
         let missing = match known.map(|bytes| unpack::<Missing>(&bytes)).transpose()? {
             Some(missing) if missing.holders.contains(&child) => missing,
             Some(mut missing) => {
                 missing.holders.push(child);
                 missing
             }
-            None if self.is_revived(version, child, true)? => return Ok(()),
-            None if self.config.role == Role::Home => {
+            None if self.is_revived(core, children, version, child, true)? => return Ok(()),
+            None if core.config.role == Role::Home => {
                 // It is here, or was replaced by somebody who had seen it.
-                self.children.tell_stable(child, version);
+                children.tell_stable(child, version);
                 return Ok(());
             }
-            None if self.contents.announced.take(&content) => {
+            None if self.announced.take(&content) => {
                 // Its push was faster than its account.
-                return self.owe(version, file, content);
+                return self.owe(core, version, file, content);
             }
             None => {
-                self.state.stage_totals().missing += 1;
-                self.state.stage_totals().missing_bytes += size_of(&content);
-                self.state.put_row(root_key(&root, version), Vec::new());
+                core.state.stage_totals().missing += 1;
+                core.state.stage_totals().missing_bytes += size_of(&content);
+                core.state.put_row(root_key(&root, version), Vec::new());
                 let output = Output::Applied { file, record: version, content: Some(content.clone()) };
-                self.state.stage_output(output);
+                core.state.stage_output(output);
                 Missing { holders: vec![child], ..Missing::of(file, version, content) }
             }
         };
-        if self.config.role == Role::Station {
+        if core.config.role == Role::Station {
             // The home may have been told that nobody here has it.
-            self.contents.spares.insert(version);
+            self.spares.insert(version);
         }
-        self.state.put_row(record_key(table::MISSING, version), pack(&missing));
-        self.state.put_row(record_key(AWAITED, version), Vec::new());
-        self.contents.note_awaited(version);
-        self.state.stage_marks(child);
+        core.state.put_row(record_key(table::MISSING, version), pack(&missing));
+        core.state.put_row(record_key(AWAITED, version), Vec::new());
+        self.note_awaited(version);
+        core.state.stage_marks(child);
         Ok(())
     }
 }

@@ -4,8 +4,9 @@
 //! cost of a look grows neither with the log nor with the number of versions.
 
 use crate::api::Role;
+use crate::contents::Contents;
 use crate::inspect::waiting_row;
-use crate::replica::Replica;
+use crate::replica::{Core, Replica};
 use crate::state::log::{Log, LogItem};
 use crate::state::position::LogPosition;
 use crate::state::tables::{origin_range, parse_record_key, table};
@@ -157,7 +158,7 @@ impl<S: MetaStore> Replica<S> {
     /// # Errors
     /// [`StorageError`] if it cannot be read.
     pub fn ledger(&self) -> Result<Ledger, StorageError> {
-        Ok(match self.config.role {
+        Ok(match self.core.config.role {
             Role::Home => {
                 let home_lacks = self.amount_missing()?;
                 Ledger { not_safe: None, at_station: None, home_lacks }
@@ -175,21 +176,22 @@ impl<S: MetaStore> Replica<S> {
 
     /// Contents that somebody below us has and we do not.
     fn amount_missing(&self) -> Result<Amount, StorageError> {
-        let (versions, bytes) = (positive(self.state.totals().missing), positive(self.state.totals().missing_bytes));
+        let (versions, bytes) =
+            (positive(self.core.state.totals().missing), positive(self.core.state.totals().missing_bytes));
         Ok(Amount { records: 0, versions, bytes, oldest: self.oldest_version(table::MISSING)? })
     }
 
     /// What we have and the home does not.
     fn amount_at_station(&self) -> Result<Amount, StorageError> {
-        let waiting = self.state.log().tentative_weight();
+        let waiting = self.core.state.log().tentative_weight();
         // What is being looked for may be here, and nowhere else.
         let (looks, looked_for) = self.contents.named.under_way();
-        let owed_bytes = positive(self.state.totals().owed_bytes).saturating_add(looked_for);
+        let owed_bytes = positive(self.core.state.totals().owed_bytes).saturating_add(looked_for);
         Ok(Amount {
             records: waiting.records,
-            versions: positive(self.state.totals().owed) + looks,
+            versions: positive(self.core.state.totals().owed) + looks,
             bytes: waiting.bytes.saturating_add(owed_bytes),
-            oldest: self.state.log().oldest_tentative().into_iter().chain(self.oldest_version(table::OWED)?).min(),
+            oldest: self.core.state.log().oldest_tentative().into_iter().chain(self.oldest_version(table::OWED)?).min(),
         })
     }
 
@@ -197,7 +199,7 @@ impl<S: MetaStore> Replica<S> {
     fn oldest_version(&self, of: u8) -> Result<Option<WallTime>, StorageError> {
         let (mut from, mut oldest) = (vec![of], None);
         for _ in 0..WRITERS_MAX {
-            let rows = self.state.store().scan(&from, &[of + 1], VERSIONS_MAX)?;
+            let rows = self.core.state.store().scan(&from, &[of + 1], VERSIONS_MAX)?;
             let Some((first, _)) = rows.first() else { break };
             let writer = parse_record_key(first)?.origin();
             for (key, row) in &rows {
@@ -207,7 +209,7 @@ impl<S: MetaStore> Replica<S> {
                 }
                 let (file, content) = waiting_row(of, row)?;
                 let facts = self.record_facts(version, Some(&content))?;
-                if let Some(since) = self.waits_since(file, version, facts)? {
+                if let Some(since) = self.core.state.waits_since(file, version, facts)? {
                     oldest = oldest.into_iter().chain([since]).min();
                     break;
                 }
@@ -219,13 +221,13 @@ impl<S: MetaStore> Replica<S> {
 
     /// What of our own is on this machine only, and what is at a station.
     fn amounts_of_own(&self) -> Result<(Amount, Amount), StorageError> {
-        let (not_safe, not_visible) = (&self.state.log().not_safe, &self.state.log().not_visible);
+        let (not_safe, not_visible) = (&self.core.state.log().not_safe, &self.core.state.log().not_visible);
         let here = Amount {
             records: not_safe.beyond.records,
-            versions: positive(self.state.totals().owed),
-            bytes: not_safe.beyond.bytes.saturating_add(positive(self.state.totals().owed_bytes)),
+            versions: positive(self.core.state.totals().owed),
+            bytes: not_safe.beyond.bytes.saturating_add(positive(self.core.state.totals().owed_bytes)),
             oldest: not_safe
-                .oldest(self.state.log().items())
+                .oldest(self.core.state.log().items())
                 .into_iter()
                 .chain(self.oldest_version(table::OWED)?)
                 .min(),
@@ -234,14 +236,14 @@ impl<S: MetaStore> Replica<S> {
         let records = not_visible.beyond.records.saturating_sub(not_safe.beyond.records);
         let at_station = Amount {
             records,
-            versions: positive(self.state.totals().lent),
+            versions: positive(self.core.state.totals().lent),
             bytes: not_visible
                 .beyond
                 .bytes
                 .saturating_sub(not_safe.beyond.bytes)
-                .saturating_add(positive(self.state.totals().lent_bytes)),
+                .saturating_add(positive(self.core.state.totals().lent_bytes)),
             oldest: not_visible
-                .oldest(self.state.log().items())
+                .oldest(self.core.state.log().items())
                 .filter(|_| records > 0)
                 .into_iter()
                 .chain(self.oldest_version(table::LENT)?)
@@ -249,15 +251,17 @@ impl<S: MetaStore> Replica<S> {
         };
         Ok((here, at_station))
     }
+}
 
+impl Contents {
     /// The marks of our own records moved, or our disk went on.
-    pub(crate) fn advance_tallies(&mut self) -> Result<(), StorageError> {
-        if self.config.role == Role::Client {
-            let marks = self.marks_committed(self.config.origin)?;
+    pub(crate) fn advance_tallies<S: MetaStore>(core: &mut Core<S>) -> Result<(), StorageError> {
+        if core.config.role == Role::Client {
+            let marks = core.state.marks_committed(core.config.origin)?;
             // What is stable is at the home, though its other clients' caches may not have been told yet.
             let elsewhere = marks.safe.max(marks.stable.min(marks.visible));
-            let elsewhere = elsewhere.min(self.own_durable());
-            self.state.advance_log(elsewhere, marks.visible);
+            let elsewhere = elsewhere.min(core.state.own_durable());
+            core.state.advance_log(elsewhere, marks.visible);
         }
         Ok(())
     }

@@ -17,12 +17,15 @@
 //! A **spare** is asked for contents when no holder can be; it makes nothing safe.
 
 use crate::api::{Output, PeerId, Role};
+use crate::children::Children;
 use crate::contents::lost::LOST;
 use crate::contents::vanished::VANISHED;
 use crate::contents::{Contents, HOLDERS_MAX, Missing, Owed, size_of};
-use crate::replica::{PAGE, Replica, StepError};
+use crate::histories::Histories;
+use crate::replica::{Core, PAGE, Replica, StepError};
 use crate::state::tables::{origin_range, pack, parse_record_key, record_key, root_key, table, unpack};
 use crate::state::totals::Totals;
+use crate::upstream::Uplink;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -116,184 +119,88 @@ impl Replacing {
 
 /// The client's half.
 impl<S: MetaStore> Replica<S> {
-    /// The parent vouches for our own records: those that are stable we need not keep, those that are safe it has.
-    pub(crate) fn release_own(&mut self, safe: u64, stable: u64) -> Result<(), StorageError> {
-        // What was declared lost and is here: it goes home first.
-        let is_sought = Contents::is_sought;
-        self.each_own(table::LENT, stable, is_sought, Self::take_lent)?;
-        self.each_own(VANISHED, stable, is_sought, Self::settle_vanished)?;
-        self.each_own(table::OWED, stable, is_sought, Self::release)?;
-        let to = self.uplink.stamp();
-        let is_sought = Contents::is_sought_and_not_there;
-        self.each_own(table::OWED, safe, is_sought, |replica, record| replica.lend(record, to))
-    }
-
-    /// Works off the rows of our own in a table up to a sequence: each is taken out by `step`, but for what is kept.
-    fn each_own(
-        &mut self,
-        of: u8,
-        through: u64,
-        is_kept: fn(&Contents, &RecordId) -> bool,
-        mut step: impl FnMut(&mut Self, RecordId) -> Result<(), StorageError>,
-    ) -> Result<(), StorageError> {
-        let origin = self.config.origin;
-        let floor = self.contents.floor_of(of, origin);
-        if floor > through {
+    /// [`crate::Input::MakeRoom`]: the cache has no room but for contents that the home does not have.
+    pub(crate) fn handle_make_room(&mut self) -> Result<(), StorageError> {
+        if self.core.config.role != Role::Client || self.core.state.totals().lent == 0 {
             return Ok(());
         }
-        if self.rows_of(of) == 0 {
-            self.contents.raise_floor(of, origin, through + 1);
-            return Ok(());
-        }
-        let (mut from, _) = origin_range(of, origin, floor);
-        let (until, _) = origin_range(of, origin, through + 1);
-        let mut first_kept = None;
-        loop {
-            let pairs = self.tx().scan_raw(&from, &until, PAGE)?;
-            if let Some((last, _)) = pairs.last() {
-                from.clone_from(last);
-                from.push(0);
-            }
-            let is_end = pairs.len() < PAGE;
-            for (key, _) in pairs {
-                let record = parse_record_key(&key)?;
-                if is_kept(&self.contents, &record) {
-                    first_kept = first_kept.or(Some(record.sequence()));
-                    continue;
-                }
-                step(self, record)?;
-            }
-            if is_end {
-                self.contents.raise_floor(of, origin, first_kept.unwrap_or(through + 1));
-                return Ok(());
-            }
-        }
+        let origin = self.core.config.origin;
+        let safe = self.core.state.marks(origin)?.safe;
+        self.want_stable(origin, safe)
     }
+}
 
-    /// Rows of a table of contents that this client answers for.
-    fn rows_of(&self, of: u8) -> i64 {
-        let sum = |count: fn(&Totals) -> i64| self.state.total(count);
-        match of {
-            table::OWED => sum(|totals| totals.owed),
-            table::LENT => sum(|totals| totals.lent),
-            _ => sum(|totals| totals.vanished),
-        }
-    }
-
-    /// A server took contents over: they stay here until the home has them.
-    pub(crate) fn lend(&mut self, record: RecordId, to: Option<Stamp>) -> Result<(), StorageError> {
-        let Some(bytes) = self.tx().get_raw(&record_key(table::OWED, record))? else { return Ok(()) };
-        let Owed { file, content } = unpack(&bytes)?;
-        self.release(record)?;
-        self.state.stage_totals().lent += 1;
-        self.state.stage_totals().lent_bytes += size_of(&content);
-        self.state.put_row(record_key(table::LENT, record), pack(&Lent { file, content, to }));
-        self.contents.note_row(table::LENT, record);
-        Ok(())
-    }
-
+impl Contents {
     /// What nobody has on record is here, and was ours: it is given again.
-    pub(crate) fn lend_again(&mut self, version: RecordId, file: FileId, content: Content) -> Result<(), StorageError> {
-        self.take_vanished(version)?;
-        self.contents.forget_stable_alone(&version);
-        self.state.delete_row(record_key(LOST, version));
-        if version.origin() == self.config.origin && version.sequence() <= self.marks(version.origin())?.stable {
+    pub(crate) fn lend_again<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        uplink: &Uplink,
+        version: RecordId,
+        file: FileId,
+        content: Content,
+    ) -> Result<(), StorageError> {
+        self.take_vanished(core, version)?;
+        self.forget_stable_alone(&version);
+        core.state.delete_row(record_key(LOST, version));
+        if version.origin() == core.config.origin && version.sequence() <= core.state.marks(version.origin())?.stable {
             // A mark of before says that it need not be kept, and the next may repeat it.
             self.keep_sought(HeldVersion { version, file, content: content.clone() });
         }
-        if self.lent(version)?.is_none() {
-            self.state.stage_totals().lent += 1;
-            self.state.stage_totals().lent_bytes += size_of(&content);
+        if Self::lent(core, version)?.is_none() {
+            core.state.stage_totals().lent += 1;
+            core.state.stage_totals().lent_bytes += size_of(&content);
         }
         let lent = Lent { file, content: content.clone(), to: None };
-        self.state.put_row(record_key(table::LENT, version), pack(&lent));
-        self.contents.note_row(table::LENT, version);
-        self.offer_lent(LentVersion { held: HeldVersion { version, file, content }, to: None });
+        core.state.put_row(record_key(table::LENT, version), pack(&lent));
+        self.note_row(table::LENT, version);
+        Self::offer_lent(core, uplink, LentVersion { held: HeldVersion { version, file, content }, to: None });
         Ok(())
     }
 
     /// Tells the parent of one that is lent. Another parent by now may not have heard of the record; when it has, this is told with the
     /// rest (`tell_lent`).
-    pub(crate) fn offer_lent(&mut self, lent: LentVersion) {
+    pub(crate) fn offer_lent<S: MetaStore>(core: &mut Core<S>, uplink: &Uplink, lent: LentVersion) {
         let version = lent.held.version;
-        if version.origin() != self.config.origin || version.sequence() <= self.parent_has(version.origin()) {
-            self.tell_parent(Up::Lent { versions: vec![lent] });
+        if version.origin() != core.config.origin || version.sequence() <= uplink.parent_has(version.origin()) {
+            core.tell_parent(Up::Lent { versions: vec![lent] });
         }
-    }
-
-    /// Nobody will ask us for these contents any more.
-    pub(crate) fn take_lent(&mut self, record: RecordId) -> Result<(), StorageError> {
-        let key = record_key(table::LENT, record);
-        if let Some(bytes) = self.tx().get_raw(&key)? {
-            let lent: Lent = unpack(&bytes)?;
-            self.state.delete_row(key);
-            self.state.stage_totals().lent -= 1;
-            self.state.stage_totals().lent_bytes -= size_of(&lent.content);
-        }
-        self.contents.wanted.remove(&record);
-        self.contents.sent_home.remove(&record);
-        Ok(())
-    }
-
-    /// The server that has our contents says how much of them has gone on.
-    pub(crate) fn note_sent_home(&mut self, version: RecordId, bytes: u64) {
-        let sent = &mut self.contents.sent_home;
-        if self.config.role == Role::Client && (sent.contains_key(&version) || sent.len() < SENT_HOME_MAX) {
-            sent.insert(version, bytes);
-        }
-    }
-
-    /// Bytes of one version that have gone on to the home, as far as the server that has it told.
-    pub fn sent_home(&self, version: RecordId) -> u64 {
-        self.contents.sent_home.get(&version).copied().unwrap_or(0)
-    }
-
-    /// Bytes of what is lent that have gone on to the home, as far as the server that has it told.
-    pub fn bytes_sent_home(&self) -> u64 {
-        self.contents.sent_home.values().sum()
-    }
-
-    pub(crate) fn lent(&mut self, record: RecordId) -> Result<Option<Lent>, StorageError> {
-        self.tx().get_raw(&record_key(table::LENT, record))?.map(|bytes| unpack(&bytes)).transpose()
-    }
-
-    /// To which server's store a version of ours is lent: it and we have its contents, the home does not.
-    ///
-    /// # Errors
-    /// [`StorageError`] if the tables cannot be read.
-    pub fn lent_to(&self, version: RecordId) -> Result<Option<OriginId>, StorageError> {
-        let Some(bytes) = self.state.store().get(&record_key(table::LENT, version))? else { return Ok(None) };
-        Ok(unpack::<Lent>(&bytes)?.to.map(|stamp| stamp.origin))
     }
 
     /// Tells a parent what we lent to others and could give it: of those of our records that it has.
-    pub(crate) fn tell_lent(&mut self) -> Result<(), StorageError> {
-        if self.config.role == Role::Client {
-            self.tell_former()?;
+    pub(crate) fn tell_lent<S: MetaStore>(&mut self, core: &mut Core<S>, uplink: &Uplink) -> Result<(), StorageError> {
+        if core.config.role == Role::Client {
+            self.tell_former(core)?;
         }
-        let own = self.config.origin;
-        let Some(said) = self.contents.said.as_mut().filter(|_| self.config.role == Role::Client) else {
+        let own = core.config.origin;
+        let Some(said) = self.said.as_mut().filter(|_| core.config.role == Role::Client) else {
             return Ok(());
         };
-        let (from, through) = (said.lent, self.uplink.applied_of(own));
+        let (from, through) = (said.lent, uplink.applied_of(own));
         if through <= from {
             return Ok(());
         }
         said.lent = through;
         // A store that goes on where we left off has what we lent to it.
-        let present = self.uplink.stamp().filter(|_| self.uplink.is_resumed());
-        if self.state.totals().lent == 0 {
+        let present = core.parent_stamp().filter(|_| uplink.is_resumed());
+        if core.state.totals().lent == 0 {
             return Ok(());
         }
         let (start, _) = origin_range(table::LENT, own, from + 1);
         let (end, _) = origin_range(table::LENT, own, through + 1);
-        self.tell_lent_in(start, &end, present)
+        self.tell_lent_in(core, start, &end, present)
     }
 
     /// Tells of the rows of a range, but for what is lent to this very parent and nobody looked for.
-    fn tell_lent_in(&mut self, mut start: Vec<u8>, end: &[u8], present: Option<Stamp>) -> Result<(), StorageError> {
+    fn tell_lent_in<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        mut start: Vec<u8>,
+        end: &[u8],
+        present: Option<Stamp>,
+    ) -> Result<(), StorageError> {
         loop {
-            let pairs = self.tx().scan_raw(&start, end, LENT_PER_MESSAGE)?;
+            let pairs = core.state.tx().scan_raw(&start, end, LENT_PER_MESSAGE)?;
             let Some((last, _)) = pairs.last() else { return Ok(()) };
             start.clone_from(last);
             start.push(0);
@@ -303,131 +210,219 @@ impl<S: MetaStore> Replica<S> {
                 let version = parse_record_key(key)?;
                 let store = |stamp: Stamp| (stamp.origin, stamp.born);
                 // No mark says what became of what was looked for, and a word of it may have been cut off with the last session.
-                if to.is_none() || to.map(store) != present.map(store) || self.contents.is_sought(&version) {
+                if to.is_none() || to.map(store) != present.map(store) || self.is_sought(&version) {
                     let held = HeldVersion { version, file, content };
                     versions.push(LentVersion { held, to: to.map(|stamp| stamp.origin) });
                 }
             }
             if !versions.is_empty() {
-                self.tell_parent(Up::Lent { versions });
+                core.tell_parent(Up::Lent { versions });
             }
         }
     }
 
-    /// [`crate::Input::MakeRoom`]: the cache has no room but for contents that the home does not have.
-    pub(crate) fn handle_make_room(&mut self) -> Result<(), StorageError> {
-        if self.config.role != Role::Client || self.state.totals().lent == 0 {
+    /// The parent vouches for our own records: those that are stable we need not keep, those that are safe it has.
+    pub(crate) fn release_own<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        (safe, stable): (u64, u64),
+        to: Option<Stamp>,
+    ) -> Result<(), StorageError> {
+        // What was declared lost and is here: it goes home first.
+        let is_sought = Contents::is_sought;
+        self.each_own(core, table::LENT, stable, is_sought, Self::take_lent)?;
+        self.each_own(core, VANISHED, stable, is_sought, Self::settle_vanished)?;
+        self.each_own(core, table::OWED, stable, is_sought, Self::release)?;
+        let is_sought = Contents::is_sought_and_not_there;
+        self.each_own(core, table::OWED, safe, is_sought, |contents, core, record| contents.lend(core, record, to))
+    }
+
+    /// Works off the rows of our own in a table up to a sequence: each is taken out by `step`, but for what is kept.
+    fn each_own<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        of: u8,
+        through: u64,
+        is_kept: fn(&Contents, &RecordId) -> bool,
+        mut step: impl FnMut(&mut Self, &mut Core<S>, RecordId) -> Result<(), StorageError>,
+    ) -> Result<(), StorageError> {
+        let origin = core.config.origin;
+        let floor = self.floor_of(of, origin);
+        if floor > through {
             return Ok(());
         }
-        let origin = self.config.origin;
-        let safe = self.marks(origin)?.safe;
-        self.want_stable(origin, safe)
+        if Self::rows_of(core, of) == 0 {
+            self.raise_floor(of, origin, through + 1);
+            return Ok(());
+        }
+        let (mut from, _) = origin_range(of, origin, floor);
+        let (until, _) = origin_range(of, origin, through + 1);
+        let mut first_kept = None;
+        loop {
+            let pairs = core.state.tx().scan_raw(&from, &until, PAGE)?;
+            if let Some((last, _)) = pairs.last() {
+                from.clone_from(last);
+                from.push(0);
+            }
+            let is_end = pairs.len() < PAGE;
+            for (key, _) in pairs {
+                let record = parse_record_key(&key)?;
+                if is_kept(self, &record) {
+                    first_kept = first_kept.or(Some(record.sequence()));
+                    continue;
+                }
+                step(self, core, record)?;
+            }
+            if is_end {
+                self.raise_floor(of, origin, first_kept.unwrap_or(through + 1));
+                return Ok(());
+            }
+        }
     }
-}
 
-/// The parent's half.
-impl<S: MetaStore> Replica<S> {
-    /// A child says that it, or somebody below it, could give contents that another server has.
-    pub(crate) fn handle_lent(
+    /// A server took contents over: they stay here until the home has them.
+    pub(crate) fn lend<S: MetaStore>(
         &mut self,
-        peer: PeerId,
+        core: &mut Core<S>,
+        record: RecordId,
+        to: Option<Stamp>,
+    ) -> Result<(), StorageError> {
+        let Some(bytes) = core.state.tx().get_raw(&record_key(table::OWED, record))? else { return Ok(()) };
+        let Owed { file, content } = unpack(&bytes)?;
+        self.release(core, record)?;
+        core.state.stage_totals().lent += 1;
+        core.state.stage_totals().lent_bytes += size_of(&content);
+        core.state.put_row(record_key(table::LENT, record), pack(&Lent { file, content, to }));
+        self.note_row(table::LENT, record);
+        Ok(())
+    }
+
+    /// Nobody will ask us for these contents any more.
+    pub(crate) fn take_lent<S: MetaStore>(&mut self, core: &mut Core<S>, record: RecordId) -> Result<(), StorageError> {
+        let key = record_key(table::LENT, record);
+        if let Some(bytes) = core.state.tx().get_raw(&key)? {
+            let lent: Lent = unpack(&bytes)?;
+            core.state.delete_row(key);
+            core.state.stage_totals().lent -= 1;
+            core.state.stage_totals().lent_bytes -= size_of(&lent.content);
+        }
+        self.wanted.remove(&record);
+        self.sent_home.remove(&record);
+        Ok(())
+    }
+
+    /// The server that has our contents says how much of them has gone on.
+    pub(crate) fn note_sent_home<S: MetaStore>(&mut self, core: &Core<S>, version: RecordId, bytes: u64) {
+        let sent = &mut self.sent_home;
+        if core.config.role == Role::Client && (sent.contains_key(&version) || sent.len() < SENT_HOME_MAX) {
+            sent.insert(version, bytes);
+        }
+    }
+
+    /// Bytes of what is lent that have gone on to the home, as far as the server that has it told.
+    pub(crate) fn bytes_sent_home(&self) -> u64 {
+        self.sent_home.values().sum()
+    }
+
+    /// Rows of a table of contents that this client answers for.
+    fn rows_of<S: MetaStore>(core: &Core<S>, of: u8) -> i64 {
+        let sum = |count: fn(&Totals) -> i64| core.state.total(count);
+        match of {
+            table::OWED => sum(|totals| totals.owed),
+            table::LENT => sum(|totals| totals.lent),
+            _ => sum(|totals| totals.vanished),
+        }
+    }
+
+    pub(crate) fn lent<S: MetaStore>(core: &mut Core<S>, record: RecordId) -> Result<Option<Lent>, StorageError> {
+        core.state.tx().get_raw(&record_key(table::LENT, record))?.map(|bytes| unpack(&bytes)).transpose()
+    }
+
+    /// To which server's store a version of ours is lent: it and we have its contents, the home does not.
+    pub(crate) fn lent_to<S: MetaStore>(core: &Core<S>, version: RecordId) -> Result<Option<OriginId>, StorageError> {
+        let Some(bytes) = core.state.store().get(&record_key(table::LENT, version))? else { return Ok(None) };
+        Ok(unpack::<Lent>(&bytes)?.to.map(|stamp| stamp.origin))
+    }
+
+    fn note_spare<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
         child: OriginId,
-        versions: Vec<LentVersion>,
-    ) -> Result<(), StepError> {
-        let is_station = self.children.is_station(child);
-        if !is_station {
-            self.check_lent(peer, child, &versions)?;
-        }
-        for lent in versions {
-            let origin = lent.held.version.origin();
-            if is_station && self.origin_image(origin)?.is_some() {
-                self.add_subject(child, origin);
-            }
-            self.note_spare(child, lent)?;
-        }
-        Ok(())
-    }
-
-    /// A client speaks for what it wrote itself, be it under an origin that it had before.
-    fn check_lent(&mut self, peer: PeerId, child: OriginId, versions: &[LentVersion]) -> Result<(), StepError> {
-        let protocol_violation = |text: &str| Err(StepError::Peer(peer, text.to_owned()));
-        let Some(image) = self.origin_image(child)? else { return protocol_violation("is not known here") };
-        if matches!(image.admitted, Admitted::Reader | Admitted::Revoked) {
-            return protocol_violation("offers contents and may only read");
-        }
-        for version in versions.iter().map(|lent| lent.held.version) {
-            let origin = version.origin();
-            if origin == child && version.sequence() > image.applied {
-                return protocol_violation("accounts for records that did not come");
-            }
-            if !self.may_speak_for(child, origin)? {
-                return protocol_violation("offers contents of another's records");
-            }
-        }
-        Ok(())
-    }
-
-    fn note_spare(&mut self, child: OriginId, lent: LentVersion) -> Result<(), StorageError> {
+        lent: LentVersion,
+    ) -> Result<(), StorageError> {
         let LentVersion { held: HeldVersion { version, file, content }, to } = lent;
         let Some(root) = content.root() else { return Ok(()) };
         let origin = version.origin();
-        let known = self.missing(version)?;
-        if self.config.role == Role::Home {
+        let known = Self::missing(core, version)?;
+        if core.config.role == Role::Home {
             match known {
                 Some(missing) => {
-                    self.contents.replacing.note_told(version, child);
-                    self.put_spare(version, missing, child, to);
+                    self.replacing.note_told(version, child);
+                    self.put_spare(core, children, version, missing, child, to);
                 }
                 // Only of what is missing: a child may name any number of versions.
-                None if self.is_revived(version, child, false)? => self.contents.replacing.note_told(version, child),
-                None if self.has_record(version)? => {
-                    // It is here, or was replaced by somebody who had seen it.
-                    self.children.tell_stable(child, version);
+                None if self.is_revived(core, children, version, child, false)? => {
+                    self.replacing.note_told(version, child)
                 }
-                None => self.contents.note_early_spare(version, child),
+                None if Histories::has_record(core, version)? => {
+                    // It is here, or was replaced by somebody who had seen it.
+                    children.tell_stable(child, version);
+                }
+                None => self.note_early_spare(version, child),
             }
             return Ok(());
         }
-        if self.tx().get_raw(&record_key(table::OWED, version))?.is_some() {
+        if core.state.tx().get_raw(&record_key(table::OWED, version))?.is_some() {
             return Ok(());
         }
-        if version.sequence() > wayfs_tree::applied(&self.tx(), origin)? {
+        if version.sequence() > wayfs_tree::applied(&core.state.tx(), origin)? {
             // Of a former origin of its writer: it tells again in its next session.
             return Ok(());
         }
-        if self.marks(origin)?.stable >= version.sequence() && !self.is_declared(version)? {
+        if core.state.marks(origin)?.stable >= version.sequence() && !Self::is_declared(core, version)? {
             if let Some(missing) = known {
-                self.settle_missing(version, &missing);
+                self.settle_missing(core, children, version, &missing);
             }
-            self.children.tell_stable(child, version);
+            children.tell_stable(child, version);
             return Ok(());
         }
         // We were put back, and have forgotten: the home was told that we have it, and asks nobody else.
-        let is_said_to_be_here = to == Some(self.config.origin);
+        let is_said_to_be_here = to == Some(core.config.origin);
         match known {
-            Some(missing) => self.put_spare(version, missing, child, to),
-            None if self.contents.announced.take(&content) => return self.owe(version, file, content),
+            Some(missing) => self.put_spare(core, children, version, missing, child, to),
+            None if self.announced.take(&content) => {
+                return self.owe(core, version, file, content);
+            }
             None => {
-                self.state.stage_totals().missing += 1;
-                self.state.stage_totals().missing_bytes += size_of(&content);
-                self.state.put_row(root_key(&root, version), Vec::new());
-                self.contents.note_row(table::MISSING, version);
+                core.state.stage_totals().missing += 1;
+                core.state.stage_totals().missing_bytes += size_of(&content);
+                core.state.put_row(root_key(&root, version), Vec::new());
+                self.note_row(table::MISSING, version);
                 let output = Output::Applied { file, record: version, content: Some(content.clone()) };
-                self.state.stage_output(output);
-                self.put_spare(version, Missing::of(file, version, content), child, to);
+                core.state.stage_output(output);
+                self.put_spare(core, children, version, Missing::of(file, version, content), child, to);
             }
         }
-        self.contents.spares.insert(version);
-        let is_wanted = self.contents.wanted.contains(&version) || self.contents.wanted_below.contains(&version);
+        self.spares.insert(version);
+        let is_wanted = self.wanted.contains(&version) || self.wanted_below.contains(&version);
         if is_said_to_be_here || is_wanted {
-            self.children.tell(child, Down::Want { versions: vec![version] });
+            children.tell(child, Down::Want { versions: vec![version] });
         }
         Ok(())
     }
 
-    fn put_spare(&mut self, version: RecordId, mut missing: Missing, child: OriginId, to: Option<OriginId>) {
+    fn put_spare<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &Children,
+        version: RecordId,
+        mut missing: Missing,
+        child: OriginId,
+        to: Option<OriginId>,
+    ) {
         missing.claimed = to.or(missing.claimed);
-        if self.children.is_client(child) {
+        if children.is_client(child) {
             // A client that was to push it, and lent it to another meanwhile, pushes it no more before it is asked.
             missing.holders.retain(|holder| *holder != child);
         }
@@ -436,74 +431,180 @@ impl<S: MetaStore> Replica<S> {
             let excess = missing.spares.len().saturating_sub(HOLDERS_MAX);
             missing.spares.drain(..excess);
         }
-        self.state.put_row(record_key(table::MISSING, version), pack(&missing));
-        self.note_holders_moved();
+        core.state.put_row(record_key(table::MISSING, version), pack(&missing));
+        self.note_holders_moved(core);
     }
 
     /// A station tells the home of what somebody below it could give.
-    pub(crate) fn tell_spares(&mut self) -> Result<(), StorageError> {
-        if self.config.role != Role::Station
-            || self.contents.spares.is_empty()
-            || self.state.ticket() > self.state.stored()
-        {
-            if !self.contents.spares.is_empty() {
-                self.state.want_sync();
+    pub(crate) fn tell_spares<S: MetaStore>(&mut self, core: &mut Core<S>) -> Result<(), StorageError> {
+        if core.config.role != Role::Station || self.spares.is_empty() || core.state.ticket() > core.state.stored() {
+            if !self.spares.is_empty() {
+                core.state.want_sync();
             }
             return Ok(());
         }
         let mut versions = Vec::new();
-        for version in std::mem::take(&mut self.contents.spares) {
-            let Some(missing) = self.missing(version)? else { continue };
+        for version in std::mem::take(&mut self.spares) {
+            let Some(missing) = Self::missing(core, version)? else { continue };
             let held = HeldVersion { version, file: missing.file, content: missing.content };
             versions.push(LentVersion { held, to: missing.claimed });
         }
         for part in versions.chunks(LENT_PER_MESSAGE) {
-            self.tell_parent(Up::Lent { versions: part.to_vec() });
+            core.tell_parent(Up::Lent { versions: part.to_vec() });
         }
         Ok(())
     }
 
     /// In a new session a station tells again what clients below it could give.
-    pub(crate) fn retell_spares(&mut self) -> Result<(), StorageError> {
+    pub(crate) fn retell_spares<S: MetaStore>(&mut self, core: &Core<S>) -> Result<(), StorageError> {
         let mut spares = Vec::new();
-        self.each(&[table::MISSING], &[table::MISSING + 1], |key, value| {
+        core.state.each(&[table::MISSING], &[table::MISSING + 1], |key, value| {
             if !unpack::<Missing>(value)?.spares.is_empty() {
                 spares.push(parse_record_key(key)?);
             }
             Ok(())
         })?;
-        self.contents.spares.extend(spares);
+        self.spares.extend(spares);
+        Ok(())
+    }
+
+    /// A client speaks for what it wrote itself, be it under an origin that it had before.
+    fn check_lent<S: MetaStore>(
+        core: &mut Core<S>,
+        peer: PeerId,
+        child: OriginId,
+        versions: &[LentVersion],
+    ) -> Result<(), StepError> {
+        let protocol_violation = |text: &str| Err(StepError::Peer(peer, text.to_owned()));
+        let Some(image) = Children::origin_image(core, child)? else { return protocol_violation("is not known here") };
+        if matches!(image.admitted, Admitted::Reader | Admitted::Revoked) {
+            return protocol_violation("offers contents and may only read");
+        }
+        for version in versions.iter().map(|lent| lent.held.version) {
+            let origin = version.origin();
+            if origin == child && version.sequence() > image.applied {
+                return protocol_violation("accounts for records that did not come");
+            }
+            if !Self::may_speak_for(core, child, origin)? {
+                return protocol_violation("offers contents of another's records");
+            }
+        }
+        Ok(())
+    }
+
+    /// Who is to be asked for contents in place of those who have them on record: nobody as long as one of these is
+    /// there, or was lately.
+    fn replacements<S: MetaStore>(
+        &mut self,
+        core: &Core<S>,
+        children: &Children,
+        missing: &Missing,
+        version: RecordId,
+    ) -> Replacements {
+        let (spares, mut silent) = self.spares_there(children, missing, version);
+        let mut is_lately = false;
+        for holder in &missing.holders {
+            let is_there = children.peer_of(*holder).is_some();
+            // A client pushes what it has without being asked.
+            let is_station = children.is_station(*holder);
+            let replacing = &mut self.replacing;
+            if is_there {
+                replacing.away.remove(holder);
+                if !is_station || replacing.has_told(version, *holder) {
+                    return Replacements::Held;
+                }
+                silent.push(*holder);
+            }
+            // Who is there, and does not tell that it has them while another could give them, may have been put back.
+            let since = if is_there { &mut replacing.claims } else { &mut replacing.away };
+            is_lately |= core.now < *since.entry(*holder).or_insert(core.now) + AWAY_MAX;
+        }
+        if let Some(claimed) = missing.claimed.filter(|claimed| !missing.holders.contains(claimed)) {
+            // It tells us itself when it comes, and is a holder then.
+            let since = *self.replacing.claims.entry(claimed).or_insert(core.now);
+            is_lately |= core.now < since + AWAY_MAX;
+        }
+        if is_lately {
+            self.replacing.is_early = true;
+            return Replacements::Early;
+        }
+        if spares.is_empty() && !silent.is_empty() {
+            // It says that it has it, or that it has it not.
+            silent.retain(|holder| self.replacing.asked.insert((version, *holder)));
+            return if silent.is_empty() { Replacements::Held } else { Replacements::Silent(silent) };
+        }
+        Replacements::Ask(spares)
+    }
+
+    /// Somebody came or went: perhaps another has to be asked for what is missing.
+    pub(crate) fn note_holders_moved<S: MetaStore>(&mut self, core: &Core<S>) {
+        if core.config.role == Role::Home {
+            self.replacing.begin(core.now);
+        }
+    }
+
+    /// Who is there and could give contents; and stations that are on record as such and have not told so in their present sessions:
+    /// if we were put back to an older copy, they may have been told since that we have them.
+    fn spares_there(
+        &self,
+        children: &Children,
+        missing: &Missing,
+        version: RecordId,
+    ) -> (Vec<OriginId>, Vec<OriginId>) {
+        let there = missing.spares.iter().copied().filter(|spare| children.peer_of(*spare).is_some());
+        there.partition(|spare| {
+            let is_station = children.is_station(*spare);
+            !is_station || self.replacing.has_told(version, *spare)
+        })
+    }
+}
+
+/// The parent's half.
+impl Contents {
+    /// A child says that it, or somebody below it, could give contents that another server has.
+    pub(crate) fn handle_lent<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        peer: PeerId,
+        child: OriginId,
+        versions: Vec<LentVersion>,
+    ) -> Result<(), StepError> {
+        let is_station = children.is_station(child);
+        if !is_station {
+            Self::check_lent(core, peer, child, &versions)?;
+        }
+        for lent in versions {
+            let origin = lent.held.version.origin();
+            if is_station && Children::origin_image(core, origin)?.is_some() {
+                children.add_subject(core, child, origin);
+            }
+            self.note_spare(core, children, child, lent)?;
+        }
         Ok(())
     }
 }
 
 /// The home's half: a holder that is gone is replaced.
 impl<S: MetaStore> Replica<S> {
-    /// Somebody came or went: perhaps another has to be asked for what is missing.
-    pub(crate) fn note_holders_moved(&mut self) {
-        if self.config.role == Role::Home {
-            self.contents.replacing.begin(self.now);
-        }
-    }
-
     /// Goes on with the pass over what is missing, when it is time.
     pub(crate) fn replace_holders(&mut self) -> Result<(), StorageError> {
-        if self.config.role != Role::Home || self.contents.replacing.at.is_none_or(|at| self.now < at) {
+        if self.core.config.role != Role::Home || self.contents.replacing.at.is_none_or(|at| self.core.now < at) {
             return Ok(());
         }
         self.contents.seeking.begin_part();
-        self.ask_under_other_numbers()?;
+        self.contents.ask_under_other_numbers(&mut self.core, &self.children)?;
         let mut from = vec![table::MISSING];
         if let Some(after) = self.contents.replacing.after {
             from = record_key(table::MISSING, after);
             from.push(0);
         }
-        let pairs = self.tx().scan_raw(&from, &[table::MISSING + 1], PASS_PART)?;
+        let pairs = self.core.state.tx().scan_raw(&from, &[table::MISSING + 1], PASS_PART)?;
         let mut wanted: BTreeMap<OriginId, Vec<RecordId>> = BTreeMap::new();
         let mut silent: BTreeMap<OriginId, Vec<HeldVersion>> = BTreeMap::new();
         for (key, value) in &pairs {
             let (version, missing) = (parse_record_key(key)?, unpack::<Missing>(value)?);
-            match self.replacements(&missing, version) {
+            match self.contents.replacements(&self.core, &self.children, &missing, version) {
                 Replacements::Held => self.contents.seeking.end(version),
                 Replacements::Early => {}
                 Replacements::Silent(children) => {
@@ -525,66 +626,16 @@ impl<S: MetaStore> Replica<S> {
         }
         let replacing = &mut self.contents.replacing;
         replacing.at = if pairs.len() == PASS_PART {
-            Some(self.now + PASS_PAUSE)
+            Some(self.core.now + PASS_PAUSE)
         } else {
             replacing.after = None;
-            replacing.claims.retain(|_, since| self.now < *since + AWAY_MAX * 2);
+            replacing.claims.retain(|_, since| self.core.now < *since + AWAY_MAX * 2);
             let is_again = std::mem::take(&mut replacing.is_again);
             let is_early = std::mem::take(&mut replacing.is_early);
             let pause = if is_again { PASS_PAUSE } else { AWAY_MAX };
-            (is_again || is_early).then_some(self.now + pause)
+            (is_again || is_early).then_some(self.core.now + pause)
         };
         Ok(())
-    }
-
-    /// Who is to be asked for contents in place of those who have them on record: nobody as long as one of these is
-    /// there, or was lately.
-    fn replacements(&mut self, missing: &Missing, version: RecordId) -> Replacements {
-        let (spares, mut silent) = self.spares_there(missing, version);
-        let mut is_lately = false;
-        for holder in &missing.holders {
-            let is_there = self.children.peer_of(*holder).is_some();
-            // A client pushes what it has without being asked.
-            let is_station = self.children.is_station(*holder);
-            let replacing = &mut self.contents.replacing;
-            if is_there {
-                replacing.away.remove(holder);
-                if !is_station || replacing.has_told(version, *holder) {
-                    return Replacements::Held;
-                }
-                silent.push(*holder);
-            }
-            // Who is there, and does not tell that it has them while another could give them, may have been put back.
-            let since = if is_there { &mut replacing.claims } else { &mut replacing.away };
-            is_lately |= self.now < *since.entry(*holder).or_insert(self.now) + AWAY_MAX;
-        }
-        if let Some(claimed) = missing.claimed.filter(|claimed| !missing.holders.contains(claimed)) {
-            // It tells us itself when it comes, and is a holder then.
-            let since = *self.contents.replacing.claims.entry(claimed).or_insert(self.now);
-            is_lately |= self.now < since + AWAY_MAX;
-        }
-        if is_lately {
-            self.contents.replacing.is_early = true;
-            return Replacements::Early;
-        }
-        if spares.is_empty() && !silent.is_empty() {
-            // It says that it has it, or that it has it not.
-            silent.retain(|holder| self.contents.replacing.asked.insert((version, *holder)));
-            return if silent.is_empty() { Replacements::Held } else { Replacements::Silent(silent) };
-        }
-        Replacements::Ask(spares)
-    }
-}
-
-impl<S: MetaStore> Replica<S> {
-    /// Who is there and could give contents; and stations that are on record as such and have not told so in their present sessions:
-    /// if we were put back to an older copy, they may have been told since that we have them.
-    fn spares_there(&self, missing: &Missing, version: RecordId) -> (Vec<OriginId>, Vec<OriginId>) {
-        let there = missing.spares.iter().copied().filter(|spare| self.children.peer_of(*spare).is_some());
-        there.partition(|spare| {
-            let is_station = self.children.is_station(*spare);
-            !is_station || self.contents.replacing.has_told(version, *spare)
-        })
     }
 }
 

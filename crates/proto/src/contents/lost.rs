@@ -12,16 +12,18 @@
 //! taken: nothing is declared that cannot be taken back.
 
 use crate::api::{Output, Role};
+use crate::children::Children;
 use crate::contents::declared::LossNews;
 use crate::contents::previous::Previous;
 use crate::contents::vanished::{VANISHED, Vanished};
-use crate::contents::{AWAITED, HOLDERS_MAX, Missing, size_of};
-use crate::replica::{GrantError, Replica, StepError};
+use crate::contents::{AWAITED, Contents, HOLDERS_MAX, Missing, size_of};
+use crate::replica::{Core, GrantError, Replica, StepError};
 use crate::report::LostContent;
 use crate::state::tables::{
     KeyKind, kind_range, pack, parse_image_key, parse_record_key, record_key, root_key, table, unpack, unpack_view,
 };
 use serde::{Deserialize, Serialize};
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use wayfs_types::{
@@ -141,9 +143,9 @@ impl<S: MetaStore> Replica<S> {
         {
             return Ok(true);
         }
-        let now = self.now;
+        let now = self.core.now;
         let mut there: Vec<OriginId> = self.children.greeted_stations().collect();
-        there.extend(self.writers_below(version.origin())?);
+        there.extend(Contents::writers_below(&mut self.core, &self.children, version.origin())?);
         let sought = self.contents.seeking.by_version.entry(version);
         let sought = sought.or_insert_with(|| Sought { since: now, asked: BTreeSet::new(), look: Look::Ahead });
         let (since, look) = (sought.since, sought.look);
@@ -152,7 +154,9 @@ impl<S: MetaStore> Replica<S> {
             let held = HeldVersion { version, file: missing.file, content: missing.content.clone() };
             self.children.tell(child, Down::Seek { versions: vec![held] });
         }
-        if !self.nobody_may_come(version, missing)? || self.has_namesake(version, &missing.content)? {
+        if !Contents::nobody_may_come(&mut self.core, &self.children, version, missing)?
+            || self.contents.has_namesake(&mut self.core, &self.children, version, &missing.content)?
+        {
             return Ok(false);
         }
         if now < since + SEEK_WAIT {
@@ -167,7 +171,7 @@ impl<S: MetaStore> Replica<S> {
         {
             sought.look = Look::UnderWay;
             let (file, content) = (missing.file, missing.content.clone());
-            self.state.stage_output(Output::Seek { file, version, content });
+            self.core.state.stage_output(Output::Seek { file, version, content });
         }
         Ok(true)
     }
@@ -177,111 +181,35 @@ impl<S: MetaStore> Replica<S> {
         if let Some(top) = content.top().filter(|_| is_here) {
             self.handle_contents_here(&[top])?;
         }
-        let to_read = self.previous_to_read(version, content, is_here)?;
+        let to_read = Contents::previous_to_read(&mut self.core, version, content, is_here)?;
         if !self.contents.seeking.is_sought(version) {
             return Ok(());
         }
         if let Some(Previous { file, content, .. }) = to_read {
-            self.state.stage_output(Output::Seek { file, version, content });
+            self.core.state.stage_output(Output::Seek { file, version, content });
         } else if let Some(sought) = self.contents.seeking.by_version.get_mut(&version) {
             sought.look = Look::InVain;
-            self.note_holders_moved();
+            self.contents.note_holders_moved(&self.core);
         }
         Ok(())
-    }
-
-    /// While a session of a machine is open, what it says under another of its numbers of contents that it wrote under this one is not its
-    /// writer's word (`note_gone`): two copies may run. When the session has ended the other is asked again.
-    pub(crate) fn ask_under_other_numbers(&mut self) -> Result<(), StorageError> {
-        for went in std::mem::take(&mut self.contents.seeking.went) {
-            let there: Vec<OriginId> = self.children.all().filter(|other| *other != went).collect();
-            for other in there {
-                if self.children.peer_of(other).is_some() && self.speaks_for(other, went)? {
-                    self.contents.seeking.ask_again(other);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether all who may have contents said no, or are turned away for good.
-    fn nobody_may_come(&mut self, version: RecordId, missing: &Missing) -> Result<bool, StorageError> {
-        for origin in missing.everybody().chain(missing.claimed).collect::<Vec<_>>() {
-            if !self.is_turned_away(origin)? && !self.is_former_station(origin)? {
-                return Ok(false);
-            }
-        }
-        Ok(self.is_vanished(version)? || self.is_turned_away(version.origin())?)
-    }
-
-    fn is_turned_away(&mut self, origin: OriginId) -> Result<bool, StorageError> {
-        if origin == self.config.origin {
-            return Ok(true);
-        }
-        Ok(self.origin_image(origin)?.is_none_or(|image| image.admitted == Admitted::Revoked))
-    }
-
-    /// Whether a number is one that a station had before it was put back. It is there under another one, by which it says what it has.
-    fn is_former_station(&mut self, former: OriginId) -> Result<bool, StorageError> {
-        let Some(image) = self.origin_image(former)?.filter(|image| image.admitted == Admitted::Station) else {
-            return Ok(false);
-        };
-        let others: Vec<OriginId> = self.children.greeted_stations().filter(|origin| *origin != former).collect();
-        for other in others {
-            if self.origin_image(other)?.is_some_and(|other| other.node == image.node) {
-                return Ok(self.children.peer_of(former).is_none());
-            }
-        }
-        Ok(false)
-    }
-
-    /// Whether a machine that may still come has the same contents on record under another name.
-    fn has_namesake(&mut self, version: RecordId, content: &Content) -> Result<bool, StorageError> {
-        let Some(top) = content.top() else { return Ok(false) };
-        if !self.contents.seeking.may_come.contains_key(&top) {
-            let two = self.two_that_may_come(top)?;
-            self.contents.seeking.may_come.insert(top, two);
-        }
-        let may_come = self.contents.seeking.may_come.get(&top);
-        Ok(may_come.is_some_and(|two| two.iter().any(|other| *other != version)))
-    }
-
-    fn two_that_may_come(&mut self, top: Top) -> Result<Vec<RecordId>, StorageError> {
-        let mut two = Vec::new();
-        for version in self.records_with(top)? {
-            if let Some(missing) = self.missing(version)?
-                && !self.nobody_may_come(version, &missing)?
-            {
-                two.push(version);
-            }
-            if two.len() == 2 {
-                break;
-            }
-        }
-        Ok(two)
-    }
-
-    /// Everybody who may wait to hear of a version that nobody has on record: who said that it is gone is on none.
-    pub(crate) fn all_who_wait(&self, version: RecordId, missing: &Missing) -> BTreeSet<OriginId> {
-        let stations = self.children.all().filter(|child| self.children.is_station(*child));
-        stations.chain(missing.everybody()).chain([version.origin()]).collect()
     }
 
     /// Says that nobody has the bytes of a version, and puts what is left in their place.
     fn declare_lost(&mut self, version: RecordId) -> Result<(), StorageError> {
-        let Some(missing) = self.missing(version)? else { return Ok(()) };
-        let (previous, older) = (self.previous(version)?, self.newest_older(version)?);
+        let Some(missing) = Contents::missing(&mut self.core, version)? else { return Ok(()) };
+        let (previous, older) =
+            (Contents::previous(&mut self.core, version)?, Contents::newest_older(&mut self.core, version)?);
         self.contents.seeking.end(version);
-        self.settle_missing(version, &missing);
-        for child in self.all_who_wait(version, &missing) {
+        self.contents.settle_missing(&mut self.core, &mut self.children, version, &missing);
+        for child in Contents::all_who_wait(&self.children, version, &missing) {
             self.children.tell_stable(child, version);
         }
-        if self.lost(version)?.is_some() {
+        if Contents::lost(&mut self.core, version)?.is_some() {
             // It had been declared, and whoever offered it since is gone again.
-            self.keep_root(version, &missing.content);
+            Contents::keep_root(&mut self.core, version, &missing.content);
             return Ok(());
         }
-        let Some(inode) = wayfs_tree::inode(&self.tx(), missing.file)? else { return Ok(()) };
+        let Some(inode) = wayfs_tree::inode(&self.core.state.tx(), missing.file)? else { return Ok(()) };
         if inode.version != missing.version || inode.is_removed() {
             return Ok(());
         }
@@ -296,167 +224,60 @@ impl<S: MetaStore> Replica<S> {
         if self.write_op(op, inode.uid, None)? == 0 {
             return Ok(());
         }
-        let Ok(report) = RecordId::new(self.config.origin, self.state.sequence()) else { return Ok(()) };
+        let Ok(report) = RecordId::new(self.core.config.origin, self.core.state.sequence()) else { return Ok(()) };
         if !is_replaced {
-            self.put_vanished(report, missing.file, missing.content.clone())?;
+            self.contents.put_vanished(&mut self.core, report, missing.file, missing.content.clone())?;
         }
-        self.let_go_between(version, older.as_ref().map(|(older, _)| older.record))?;
+        self.contents.let_go_between(&mut self.core, version, older.as_ref().map(|(older, _)| older.record))?;
         if let Some((older, instead)) = older {
             // The file shows it under the report's version, and whoever has it has it under its own.
             let instead = Missing { version: report, ..instead };
-            self.state.put_row(record_key(table::MISSING, older.record), pack(&instead));
+            self.core.state.put_row(record_key(table::MISSING, older.record), pack(&instead));
             self.contents.note_shown_instead(report);
         }
-        self.keep_root(version, &missing.content);
+        Contents::keep_root(&mut self.core, version, &missing.content);
         let lost = Lost { file: missing.file, content: missing.content, report, is_replaced, mtime: inode.mtime };
-        self.state.put_row(record_key(LOST, version), pack(&lost));
-        self.limit_lost()
+        self.core.state.put_row(record_key(LOST, version), pack(&lost));
+        Contents::limit_lost(&mut self.core)
     }
 
     /// The home declared versions lost: nobody below us is waited for any more, and who comes with them is heard.
     pub(crate) fn settle_lost(&mut self) -> Result<(), StorageError> {
         for news in std::mem::take(&mut self.contents.lost_news) {
             let version = news.version;
-            match self.config.role {
+            match self.core.config.role {
                 Role::Home => {}
                 Role::Client => {
-                    self.take_vanished(version)?;
-                    if self.is_our_own(version) {
-                        self.put_declared(news, None)?;
+                    self.contents.take_vanished(&mut self.core, version)?;
+                    if self.histories.is_our_own(&self.core, version) {
+                        Contents::put_declared(&mut self.core, news, None)?;
                     }
                 }
                 Role::Station => {
-                    if self.owed(version)?.is_some() {
+                    if Contents::owed(&mut self.core, version)?.is_some() {
                         self.contents.have(version);
                     }
-                    let missing = self.missing(version)?;
+                    let missing = Contents::missing(&mut self.core, version)?;
                     if let Some(missing) = &missing {
-                        self.settle_missing(version, missing);
+                        self.contents.settle_missing(&mut self.core, &mut self.children, version, missing);
                     }
-                    self.put_declared(news, missing.map(|missing| missing.content))?;
+                    Contents::put_declared(&mut self.core, news, missing.map(|missing| missing.content))?;
                 }
             }
         }
         Ok(())
-    }
-
-    /// Whether the home declared a version lost, and it did not turn up as far as is known here.
-    pub(crate) fn is_declared(&mut self, version: RecordId) -> Result<bool, StorageError> {
-        Ok(self.tx().get_raw(&record_key(LOST, version))?.is_some())
-    }
-
-    /// A writer says hello: before it hears how far its records have come it is asked for what was declared lost of them,
-    /// since it would let that go. A station asks it for what the home looks for, too: it may not have been here when the
-    /// home asked.
-    pub(crate) fn ask_for_lost_of(&mut self, child: OriginId) -> Result<(), StorageError> {
-        let mut all: Vec<HeldVersion> = Vec::new();
-        if self.config.role == Role::Station {
-            all.extend(self.contents.sought.values().cloned());
-        }
-        self.each(&[LOST], &[LOST + 1], |key, value| {
-            let (version, lost): (_, Lost) = (parse_record_key(key)?, unpack(value)?);
-            all.push(HeldVersion { version, file: lost.file, content: lost.content });
-            Ok(())
-        })?;
-        let Some(node) = self.origin_image(child)?.map(|image| image.node) else { return Ok(()) };
-        let mut own: BTreeMap<OriginId, bool> = BTreeMap::new();
-        let mut versions = Vec::new();
-        for held in all {
-            let origin = held.version.origin();
-            let is_own = match own.get(&origin) {
-                Some(is_own) => *is_own,
-                None => self.origin_image(origin)?.is_some_and(|image| image.node == node),
-            };
-            own.insert(origin, is_own);
-            if is_own {
-                versions.push(held);
-            }
-        }
-        for part in versions.chunks(SEEK_PER_MESSAGE) {
-            self.children.tell(child, Down::Seek { versions: part.to_vec() });
-        }
-        Ok(())
-    }
-
-    /// There is a report of a loss.
-    pub(crate) fn announce_loss(&mut self, id: RecordId, report: &Conflict) {
-        let (file, version) = (report.file, report.record);
-        self.state.note_loss();
-        self.contents.lost_news.push(LossNews::of(id, report));
-        self.outputs.push_back(Output::Lost { version, file, shows_older: !report.is_bare_loss() });
-    }
-
-    fn keep_root(&mut self, version: RecordId, content: &Content) {
-        if let Some(root) = content.root() {
-            self.state.put_row(root_key(&root, version), Vec::new());
-        }
-    }
-
-    pub(crate) fn lost(&mut self, version: RecordId) -> Result<Option<Lost>, StorageError> {
-        self.tx().get_raw(&record_key(LOST, version))?.map(|bytes| unpack(&bytes)).transpose()
-    }
-
-    pub(crate) fn limit_lost(&mut self) -> Result<(), StorageError> {
-        let rows = self.tx().scan_raw(&[LOST], &[LOST + 1], LOST_MAX + 1)?;
-        if rows.len() > LOST_MAX
-            && let Some((key, value)) = rows.into_iter().next()
-        {
-            let (version, lost): (_, Lost) = (parse_record_key(&key)?, unpack(&value)?);
-            self.forget_lost(version, &lost);
-        }
-        Ok(())
-    }
-
-    fn forget_lost(&mut self, version: RecordId, lost: &Lost) {
-        self.state.delete_row(record_key(LOST, version));
-        if let Some(root) = lost.content.root() {
-            self.state.delete_row(root_key(&root, version));
-        }
-    }
-
-    /// A child has contents that were declared lost: they are wanted. Answers whether that is so.
-    pub(crate) fn is_revived(
-        &mut self,
-        version: RecordId,
-        child: OriginId,
-        is_holder: bool,
-    ) -> Result<bool, StorageError> {
-        if self.config.role != Role::Home {
-            return Ok(false);
-        }
-        let Some(lost) = self.lost(version)? else { return Ok(false) };
-        let mut missing =
-            self.missing(version)?.unwrap_or_else(|| Missing::of(lost.file, version, lost.content.clone()));
-        if self.missing(version)?.is_none() {
-            self.state.stage_totals().missing += 1;
-            self.state.stage_totals().missing_bytes += size_of(&lost.content);
-            self.keep_root(version, &lost.content);
-            self.contents.note_row(table::MISSING, version);
-        }
-        let is_client = self.children.is_client(child);
-        if is_holder && is_client {
-            self.state.put_row(record_key(AWAITED, version), Vec::new());
-            self.contents.note_awaited(version);
-            self.state.stage_marks(version.origin());
-        }
-        let row = if is_holder { &mut missing.holders } else { &mut missing.spares };
-        if !row.contains(&child) && row.len() < HOLDERS_MAX {
-            row.push(child);
-        }
-        self.state.put_row(record_key(table::MISSING, version), pack(&missing));
-        self.children.tell(child, Down::Want { versions: vec![version] });
-        Ok(true)
     }
 
     /// Bytes that were declared lost are here: the file shows them again, or they come beside what stands there now.
     pub(crate) fn take_back(&mut self, version: RecordId) -> Result<(), StorageError> {
-        let Some(lost) = self.lost(version)? else { return Ok(()) };
+        let Some(lost) = Contents::lost(&mut self.core, version)? else { return Ok(()) };
         tracing::warn!(%version, file = %lost.file, "bytes that were declared lost turned up");
-        self.forget_lost(version, &lost);
-        self.state.delete_row(record_key(VANISHED, lost.report));
+        Contents::forget_lost(&mut self.core, version, &lost);
+        self.core.state.delete_row(record_key(VANISHED, lost.report));
         // Whatever the file shows by now, this is not lost any more.
-        self.take_back_report(lost.report)?;
-        let Some(inode) = wayfs_tree::inode(&self.tx(), lost.file)?.filter(|inode| !inode.is_removed()) else {
+        Contents::take_back_report(&mut self.core, lost.report)?;
+        let Some(inode) = wayfs_tree::inode(&self.core.state.tx(), lost.file)?.filter(|inode| !inode.is_removed())
+        else {
             return Ok(());
         };
         let is_shown = inode.version == lost.report;
@@ -467,99 +288,6 @@ impl<S: MetaStore> Replica<S> {
         let op = Op::Store { file: lost.file, base, content: lost.content, mtime: lost.mtime };
         self.write_op(op, inode.uid, None)?;
         Ok(())
-    }
-
-    fn take_back_report(&mut self, report: RecordId) -> Result<(), StorageError> {
-        let key = Key::Conflict(report);
-        let known = wayfs_tree::View::image(&self.tx(), &key)?;
-        if matches!(known, Some(Image::Conflict(report)) if report.is_loss()) {
-            self.put_image(key, None)?;
-        }
-        Ok(())
-    }
-
-    /// What is lost of the file that shows this version, if anything is, as far as this replica was told.
-    ///
-    /// # Errors
-    /// [`StorageError`] if it cannot be read.
-    pub fn lost_of(&self, file: FileId, version: RecordId) -> Result<Option<LostContent>, StorageError> {
-        let key = Key::Conflict(version);
-        if let Some(Image::Conflict(report)) = self.image(&key)?
-            && report.is_loss()
-        {
-            let path = self.path_of(file)?;
-            let shows_older = !report.is_bare_loss();
-            let (lost, since) = (report.record, report.time);
-            return Ok(Some(LostContent { version: lost, file, path, report: Some(version), since, shows_older }));
-        }
-        if self.config.role != Role::Client {
-            return Ok(None);
-        }
-        let Some(bytes) = self.state.store().get(&record_key(VANISHED, version))? else { return Ok(None) };
-        let path = self.path_of(file)?;
-        let since = unpack::<Vanished>(&bytes)?.at;
-        Ok(Some(LostContent { version, file, path, report: None, since, shows_older: false }))
-    }
-
-    /// Versions whose bytes nobody has, at most so many of each sort: those that the home has not decided upon first.
-    ///
-    /// # Errors
-    /// [`StorageError`] if they cannot be read.
-    pub fn lost_contents(&self, limit: usize) -> Result<Vec<LostContent>, StorageError> {
-        let mut lost = Vec::new();
-        if self.config.role == Role::Client {
-            for (key, value) in self.state.store().scan(&[VANISHED], &[VANISHED + 1], limit)? {
-                let (version, Vanished { file, at, .. }) = (parse_record_key(&key)?, unpack(&value)?);
-                let path = self.path_of(file)?;
-                lost.push(LostContent { version, file, path, report: None, since: at, shows_older: false });
-            }
-        }
-        let (from, until) = kind_range(table::VIEW, KeyKind::Conflict);
-        self.each(&from, &until, |key, value| {
-            if let (Key::Conflict(id), Image::Conflict(report)) = (parse_image_key(key)?, unpack_view(value)?.image)
-                && report.is_loss()
-                && lost.len() < limit
-            {
-                lost.push(LostContent {
-                    version: report.record,
-                    file: report.file,
-                    path: self.path_of(report.file)?,
-                    report: Some(id),
-                    since: report.time,
-                    shows_older: !report.is_bare_loss(),
-                });
-            }
-            Ok(())
-        })?;
-        Ok(lost)
-    }
-
-    /// Contents that nobody who is there has, and machines that may have them: what waits until they come.
-    ///
-    /// # Errors
-    /// [`StorageError`] if they cannot be read.
-    pub fn contents_away(&self, limit: usize) -> Result<Vec<GivenUp>, StorageError> {
-        let mut away = Vec::new();
-        self.each(&[table::MISSING], &[table::MISSING + 1], |key, value| {
-            let (version, missing): (_, Missing) = (parse_record_key(key)?, unpack(value)?);
-            let mut all: Vec<OriginId> = missing.everybody().chain([version.origin()]).collect();
-            all.sort_unstable();
-            all.dedup();
-            if away.len() < limit && all.iter().all(|origin| self.children.peer_of(*origin).is_none()) {
-                let (has_older, instead) = self.shown_instead(version)?;
-                away.push(GivenUp {
-                    version,
-                    file: missing.file,
-                    path: self.path_of(missing.file)?,
-                    content: missing.content,
-                    waits_for: all,
-                    has_older,
-                    instead,
-                });
-            }
-            Ok(())
-        })?;
-        Ok(away)
     }
 
     /// Somebody who runs the volume gives up what waits for machines that are away. `versions`: only these, for which
@@ -573,12 +301,12 @@ impl<S: MetaStore> Replica<S> {
         wall: WallTime,
         versions: &BTreeSet<RecordId>,
     ) -> Result<Vec<GivenUp>, GrantError> {
-        if self.config.role != Role::Home {
+        if self.core.config.role != Role::Home {
             return Err(GrantError::NotHome);
         }
-        self.now = self.now.max(now);
-        self.wall = wall;
-        let mut given_up = self.contents_away(LOST_MAX)?;
+        self.core.now = self.core.now.max(now);
+        self.core.wall = wall;
+        let mut given_up = Contents::contents_away(&self.core, &self.children, LOST_MAX)?;
         given_up.retain(|away| versions.contains(&away.version));
         for away in &given_up {
             if let Err(error) = self.declare_lost(away.version) {
@@ -588,6 +316,315 @@ impl<S: MetaStore> Replica<S> {
         }
         self.finish_admission()?;
         Ok(given_up)
+    }
+}
+
+impl Contents {
+    /// What is lost of the file that shows this version, if anything is, as far as this replica was told.
+    pub(crate) fn lost_of<S: MetaStore>(
+        core: &Core<S>,
+        file: FileId,
+        version: RecordId,
+    ) -> Result<Option<LostContent>, StorageError> {
+        let key = Key::Conflict(version);
+        if let Some(Image::Conflict(report)) = core.state.image(&key)?
+            && report.is_loss()
+        {
+            let path = core.state.path_of(file)?;
+            let shows_older = !report.is_bare_loss();
+            let (lost, since) = (report.record, report.time);
+            return Ok(Some(LostContent { version: lost, file, path, report: Some(version), since, shows_older }));
+        }
+        if core.config.role != Role::Client {
+            return Ok(None);
+        }
+        let Some(bytes) = core.state.store().get(&record_key(VANISHED, version))? else { return Ok(None) };
+        let path = core.state.path_of(file)?;
+        let since = unpack::<Vanished>(&bytes)?.at;
+        Ok(Some(LostContent { version, file, path, report: None, since, shows_older: false }))
+    }
+
+    /// Versions whose bytes nobody has, at most so many of each sort: those that the home has not decided upon first.
+    pub(crate) fn lost_contents<S: MetaStore>(core: &Core<S>, limit: usize) -> Result<Vec<LostContent>, StorageError> {
+        let mut lost = Vec::new();
+        if core.config.role == Role::Client {
+            for (key, value) in core.state.store().scan(&[VANISHED], &[VANISHED + 1], limit)? {
+                let (version, Vanished { file, at, .. }) = (parse_record_key(&key)?, unpack(&value)?);
+                let path = core.state.path_of(file)?;
+                lost.push(LostContent { version, file, path, report: None, since: at, shows_older: false });
+            }
+        }
+        let (from, until) = kind_range(table::VIEW, KeyKind::Conflict);
+        core.state.each(&from, &until, |key, value| {
+            if let (Key::Conflict(id), Image::Conflict(report)) = (parse_image_key(key)?, unpack_view(value)?.image)
+                && report.is_loss()
+                && lost.len() < limit
+            {
+                lost.push(LostContent {
+                    version: report.record,
+                    file: report.file,
+                    path: core.state.path_of(report.file)?,
+                    report: Some(id),
+                    since: report.time,
+                    shows_older: !report.is_bare_loss(),
+                });
+            }
+            Ok(())
+        })?;
+        Ok(lost)
+    }
+
+    /// Contents that nobody who is there has, and machines that may have them: what waits until they come.
+    pub(crate) fn contents_away<S: MetaStore>(
+        core: &Core<S>,
+        children: &Children,
+        limit: usize,
+    ) -> Result<Vec<GivenUp>, StorageError> {
+        let mut away = Vec::new();
+        core.state.each(&[table::MISSING], &[table::MISSING + 1], |key, value| {
+            let (version, missing): (_, Missing) = (parse_record_key(key)?, unpack(value)?);
+            let mut all: Vec<OriginId> = missing.everybody().chain([version.origin()]).collect();
+            all.sort_unstable();
+            all.dedup();
+            if away.len() < limit && all.iter().all(|origin| children.peer_of(*origin).is_none()) {
+                let (has_older, instead) = Self::shown_instead(core, version)?;
+                away.push(GivenUp {
+                    version,
+                    file: missing.file,
+                    path: core.state.path_of(missing.file)?,
+                    content: missing.content,
+                    waits_for: all,
+                    has_older,
+                    instead,
+                });
+            }
+            Ok(())
+        })?;
+        Ok(away)
+    }
+
+    /// While a session of a machine is open, what it says under another of its numbers of contents that it wrote under this one is not its
+    /// writer's word (`note_gone`): two copies may run. When the session has ended the other is asked again.
+    pub(crate) fn ask_under_other_numbers<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &Children,
+    ) -> Result<(), StorageError> {
+        for went in std::mem::take(&mut self.seeking.went) {
+            let there: Vec<OriginId> = children.all().filter(|other| *other != went).collect();
+            for other in there {
+                if children.peer_of(other).is_some() && Self::speaks_for(core, other, went)? {
+                    self.seeking.ask_again(other);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether all who may have contents said no, or are turned away for good.
+    fn nobody_may_come<S: MetaStore>(
+        core: &mut Core<S>,
+        children: &Children,
+        version: RecordId,
+        missing: &Missing,
+    ) -> Result<bool, StorageError> {
+        for origin in missing.everybody().chain(missing.claimed).collect::<Vec<_>>() {
+            if !Self::is_turned_away(core, origin)? && !Self::is_former_station(core, children, origin)? {
+                return Ok(false);
+            }
+        }
+        Ok(Self::is_vanished(core, version)? || Self::is_turned_away(core, version.origin())?)
+    }
+
+    /// Whether a number is one that a station had before it was put back. It is there under another one, by which it says what it has.
+    fn is_former_station<S: MetaStore>(
+        core: &mut Core<S>,
+        children: &Children,
+        former: OriginId,
+    ) -> Result<bool, StorageError> {
+        let Some(image) = Children::origin_image(core, former)?.filter(|image| image.admitted == Admitted::Station)
+        else {
+            return Ok(false);
+        };
+        let others: Vec<OriginId> = children.greeted_stations().filter(|origin| *origin != former).collect();
+        for other in others {
+            if Children::origin_image(core, other)?.is_some_and(|other| other.node == image.node) {
+                return Ok(children.peer_of(former).is_none());
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether a machine that may still come has the same contents on record under another name.
+    fn has_namesake<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &Children,
+        version: RecordId,
+        content: &Content,
+    ) -> Result<bool, StorageError> {
+        let Some(top) = content.top() else { return Ok(false) };
+        let two = match self.seeking.may_come.entry(top) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(Self::two_that_may_come(core, children, top)?),
+        };
+        Ok(two.iter().any(|other| *other != version))
+    }
+
+    fn two_that_may_come<S: MetaStore>(
+        core: &mut Core<S>,
+        children: &Children,
+        top: Top,
+    ) -> Result<Vec<RecordId>, StorageError> {
+        let mut two = Vec::new();
+        for version in Self::records_with(core, top)? {
+            if let Some(missing) = Self::missing(core, version)?
+                && !Self::nobody_may_come(core, children, version, &missing)?
+            {
+                two.push(version);
+            }
+            if two.len() == 2 {
+                break;
+            }
+        }
+        Ok(two)
+    }
+
+    /// Everybody who may wait to hear of a version that nobody has on record: who said that it is gone is on none.
+    pub(crate) fn all_who_wait(children: &Children, version: RecordId, missing: &Missing) -> BTreeSet<OriginId> {
+        let stations = children.all().filter(|child| children.is_station(*child));
+        stations.chain(missing.everybody()).chain([version.origin()]).collect()
+    }
+
+    /// A writer says hello: before it hears how far its records have come it is asked for what was declared lost of them,
+    /// since it would let that go. A station asks it for what the home looks for, too: it may not have been here when the
+    /// home asked.
+    pub(crate) fn ask_for_lost_of<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        child: OriginId,
+    ) -> Result<(), StorageError> {
+        let mut all: Vec<HeldVersion> = Vec::new();
+        if core.config.role == Role::Station {
+            all.extend(self.sought.values().cloned());
+        }
+        core.state.each(&[LOST], &[LOST + 1], |key, value| {
+            let (version, lost): (_, Lost) = (parse_record_key(key)?, unpack(value)?);
+            all.push(HeldVersion { version, file: lost.file, content: lost.content });
+            Ok(())
+        })?;
+        let Some(node) = Children::origin_image(core, child)?.map(|image| image.node) else { return Ok(()) };
+        let mut own: BTreeMap<OriginId, bool> = BTreeMap::new();
+        let mut versions = Vec::new();
+        for held in all {
+            let origin = held.version.origin();
+            let is_own = match own.get(&origin) {
+                Some(is_own) => *is_own,
+                None => Children::origin_image(core, origin)?.is_some_and(|image| image.node == node),
+            };
+            own.insert(origin, is_own);
+            if is_own {
+                versions.push(held);
+            }
+        }
+        for part in versions.chunks(SEEK_PER_MESSAGE) {
+            children.tell(child, Down::Seek { versions: part.to_vec() });
+        }
+        Ok(())
+    }
+
+    /// A child has contents that were declared lost: they are wanted. Answers whether that is so.
+    pub(crate) fn is_revived<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        version: RecordId,
+        child: OriginId,
+        is_holder: bool,
+    ) -> Result<bool, StorageError> {
+        if core.config.role != Role::Home {
+            return Ok(false);
+        }
+        let Some(lost) = Self::lost(core, version)? else { return Ok(false) };
+        let mut missing =
+            Self::missing(core, version)?.unwrap_or_else(|| Missing::of(lost.file, version, lost.content.clone()));
+        if Self::missing(core, version)?.is_none() {
+            core.state.stage_totals().missing += 1;
+            core.state.stage_totals().missing_bytes += size_of(&lost.content);
+            Self::keep_root(core, version, &lost.content);
+            self.note_row(table::MISSING, version);
+        }
+        let is_client = children.is_client(child);
+        if is_holder && is_client {
+            core.state.put_row(record_key(AWAITED, version), Vec::new());
+            self.note_awaited(version);
+            core.state.stage_marks(version.origin());
+        }
+        let row = if is_holder { &mut missing.holders } else { &mut missing.spares };
+        if !row.contains(&child) && row.len() < HOLDERS_MAX {
+            row.push(child);
+        }
+        core.state.put_row(record_key(table::MISSING, version), pack(&missing));
+        children.tell(child, Down::Want { versions: vec![version] });
+        Ok(true)
+    }
+
+    /// There is a report of a loss.
+    pub(crate) fn announce_loss<S: MetaStore>(&mut self, core: &mut Core<S>, id: RecordId, report: &Conflict) {
+        let (file, version) = (report.file, report.record);
+        core.state.note_loss();
+        self.lost_news.push(LossNews::of(id, report));
+        core.outputs.push_back(Output::Lost { version, file, shows_older: !report.is_bare_loss() });
+    }
+
+    fn is_turned_away<S: MetaStore>(core: &mut Core<S>, origin: OriginId) -> Result<bool, StorageError> {
+        if origin == core.config.origin {
+            return Ok(true);
+        }
+        Ok(Children::origin_image(core, origin)?.is_none_or(|image| image.admitted == Admitted::Revoked))
+    }
+
+    /// Whether the home declared a version lost, and it did not turn up as far as is known here.
+    pub(crate) fn is_declared<S: MetaStore>(core: &mut Core<S>, version: RecordId) -> Result<bool, StorageError> {
+        Ok(core.state.tx().get_raw(&record_key(LOST, version))?.is_some())
+    }
+
+    fn keep_root<S: MetaStore>(core: &mut Core<S>, version: RecordId, content: &Content) {
+        if let Some(root) = content.root() {
+            core.state.put_row(root_key(&root, version), Vec::new());
+        }
+    }
+
+    pub(crate) fn lost<S: MetaStore>(core: &mut Core<S>, version: RecordId) -> Result<Option<Lost>, StorageError> {
+        core.state.tx().get_raw(&record_key(LOST, version))?.map(|bytes| unpack(&bytes)).transpose()
+    }
+
+    pub(crate) fn limit_lost<S: MetaStore>(core: &mut Core<S>) -> Result<(), StorageError> {
+        let rows = core.state.tx().scan_raw(&[LOST], &[LOST + 1], LOST_MAX + 1)?;
+        if rows.len() > LOST_MAX
+            && let Some((key, value)) = rows.into_iter().next()
+        {
+            let (version, lost): (_, Lost) = (parse_record_key(&key)?, unpack(&value)?);
+            Self::forget_lost(core, version, &lost);
+        }
+        Ok(())
+    }
+
+    fn forget_lost<S: MetaStore>(core: &mut Core<S>, version: RecordId, lost: &Lost) {
+        core.state.delete_row(record_key(LOST, version));
+        if let Some(root) = lost.content.root() {
+            core.state.delete_row(root_key(&root, version));
+        }
+    }
+
+    fn take_back_report<S: MetaStore>(core: &mut Core<S>, report: RecordId) -> Result<(), StorageError> {
+        let key = Key::Conflict(report);
+        let known = wayfs_tree::View::image(&core.state.tx(), &key)?;
+        if matches!(known, Some(Image::Conflict(report)) if report.is_loss()) {
+            core.state.put_image(key, None)?;
+        }
+        Ok(())
     }
 }
 

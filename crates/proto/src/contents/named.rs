@@ -18,12 +18,12 @@
 //! changes: up to [`Named::through`] nothing is left to look for.
 
 use crate::api::{Output, Role};
-use crate::replica::Replica;
-use crate::state::tables::change_key;
-use crate::state::tables::{number_key, pack, parse_change, table, unpack};
+use crate::children::Children;
+use crate::contents::Contents;
+use crate::replica::Core;
+use crate::state::tables::{change_key, number_key, pack, parse_change, table, unpack};
 use std::collections::BTreeMap;
-use wayfs_types::CommitNumber;
-use wayfs_types::{Content, FileId, Image, Inode, Key, MetaStore, RecordId, StorageError};
+use wayfs_types::{CommitNumber, Content, FileId, Image, Inode, Key, MetaStore, RecordId, StorageError};
 use wayfs_wire::KeyImage;
 
 /// Row of the change up to which everything was looked for; absent: from the first on it is to be.
@@ -74,116 +74,126 @@ impl Named {
     }
 }
 
-impl<S: MetaStore> Replica<S> {
+impl Contents {
+    /// [`crate::Input::LookedHere`].
+    pub(crate) fn handle_looked_here<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        here: &[RecordId],
+        not_here: &[RecordId],
+    ) -> Result<(), StorageError> {
+        for version in not_here {
+            self.named.under_way.remove(version);
+        }
+        for version in here {
+            let Some((file, content)) = self.named.under_way.remove(version) else { continue };
+            if self.stable_alone(*version).is_some() {
+                continue;
+            }
+            if let Some(missing) = Self::missing(core, *version)? {
+                self.settle_missing(core, children, *version, &missing);
+            }
+            self.owe(core, *version, file, content)?;
+        }
+        Ok(())
+    }
+
     /// A restart forgot what was looked for last.
-    pub(crate) fn read_named(&mut self) -> Result<(), StorageError> {
-        let through = self.state.store().get(LOOKED)?.map(|bytes| unpack(&bytes)).transpose()?.unwrap_or_default();
-        self.contents.named.written = through;
-        self.contents.named.abandon();
+    pub(crate) fn read_named<S: MetaStore>(&mut self, core: &Core<S>) -> Result<(), StorageError> {
+        let through = core.state.store().get(LOOKED)?.map(|bytes| unpack(&bytes)).transpose()?.unwrap_or_default();
+        self.named.written = through;
+        self.named.abandon();
         Ok(())
     }
 
     /// The parent names versions. What was announced is owed from here on, whether their writer comes to account for them or not; it
     /// stays announced, for a writer that does so after the home said that it has them. The rest is looked for.
-    pub(crate) fn look_at_named(&mut self, cut: &[KeyImage]) -> Result<(), StorageError> {
-        if self.config.role != Role::Station {
+    pub(crate) fn look_at_named<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        cut: &[KeyImage],
+    ) -> Result<(), StorageError> {
+        if core.config.role != Role::Station {
             return Ok(());
         }
         for pair in cut {
             let (Key::Inode(file), Some(Image::Inode(inode))) = (&pair.key, &pair.image) else { continue };
-            if self.contents.announced.has(&inode.content) && self.missing(inode.version)?.is_none() {
-                self.owe(inode.version, *file, inode.content.clone())?;
-            } else if inode.content.root().is_some() && !self.shows(*file, inode)? {
-                self.look_here(*file, inode)?;
+            if self.announced.has(&inode.content) && Self::missing(core, inode.version)?.is_none() {
+                self.owe(core, inode.version, *file, inode.content.clone())?;
+            } else if inode.content.root().is_some() && !Self::shows(core, *file, inode)? {
+                self.look_here(core, *file, inode)?;
             }
         }
         Ok(())
     }
 
     /// Goes on with what was not looked at yet.
-    pub(crate) fn look_at_rest(&mut self) -> Result<(), StorageError> {
+    pub(crate) fn look_at_rest<S: MetaStore>(&mut self, core: &mut Core<S>) -> Result<(), StorageError> {
         // In the first catch-up, and while the home writes again what it lost, it is not known yet what it has.
-        if self.config.role != Role::Station || !self.state.synced() || self.state.rescues() {
+        if core.config.role != Role::Station || !core.state.synced() || core.state.rescues() {
             return Ok(());
         }
-        if self.contents.named.is_behind && self.contents.named.has_room() {
-            self.look_at_page()?;
+        if self.named.is_behind && self.named.has_room() {
+            self.look_at_page(core)?;
         }
-        let (named, change) = (&mut self.contents.named, self.state.change());
+        let (named, change) = (&mut self.named, core.state.change());
         if named.is_behind || !named.under_way.is_empty() {
             return Ok(());
         }
         named.through = change;
         if change.0 >= named.written.0.saturating_add(LAG_MAX) {
             named.written = change;
-            self.state.put_row(LOOKED.to_vec(), pack(&change));
+            core.state.put_row(LOOKED.to_vec(), pack(&change));
         }
         Ok(())
     }
 
-    fn look_at_page(&mut self) -> Result<(), StorageError> {
-        let from = change_key(table::CHANGE, self.contents.named.through.next());
-        let pairs = self.state.store().scan(&from, &number_key(table::CHANGE, u64::MAX), PAGE)?;
-        self.contents.named.is_behind = pairs.len() == PAGE;
-        self.more_work |= self.contents.named.is_behind;
+    fn look_at_page<S: MetaStore>(&mut self, core: &mut Core<S>) -> Result<(), StorageError> {
+        let from = change_key(table::CHANGE, self.named.through.next());
+        let pairs = core.state.store().scan(&from, &number_key(table::CHANGE, u64::MAX), PAGE)?;
+        self.named.is_behind = pairs.len() == PAGE;
+        core.more_work |= self.named.is_behind;
         for pair in &pairs {
             let (number, key) = parse_change(pair)?;
             if let Key::Inode(file) = key
-                && let Some(inode) = self.inode(file)?.filter(|inode| inode.content.root().is_some())
+                && let Some(inode) = core.state.inode(file)?.filter(|inode| inode.content.root().is_some())
             {
-                self.look_here(file, &inode)?;
+                self.look_here(core, file, &inode)?;
             }
-            if !self.contents.named.has_room() {
+            if !self.named.has_room() {
                 // The last one may not have found any.
-                self.contents.named.is_behind = true;
+                self.named.is_behind = true;
                 return Ok(());
             }
-            self.contents.named.through = number;
+            self.named.through = number;
         }
         Ok(())
     }
 
     /// Has the driver look for the contents of a version, unless it is known who has them.
-    fn look_here(&mut self, file: FileId, inode: &Inode) -> Result<(), StorageError> {
+    fn look_here<S: MetaStore>(&mut self, core: &mut Core<S>, file: FileId, inode: &Inode) -> Result<(), StorageError> {
         let version = inode.version;
-        let is_known = self.contents.named.under_way.contains_key(&version)
+        let is_known = self.named.under_way.contains_key(&version)
             || self.stable_alone(version).is_some()
-            || self.marks(version.origin())?.stable >= version.sequence()
-            || self.owed(version)?.is_some()
-            || self.missing(version)?.is_some();
+            || core.state.marks(version.origin())?.stable >= version.sequence()
+            || Self::owed(core, version)?.is_some()
+            || Self::missing(core, version)?.is_some();
         if is_known {
             return Ok(());
         }
-        if !self.contents.named.has_room() {
-            self.contents.named.is_behind = true;
+        if !self.named.has_room() {
+            self.named.is_behind = true;
             return Ok(());
         }
         let content = inode.content.clone();
-        self.contents.named.under_way.insert(version, (file, content.clone()));
-        self.state.stage_output(Output::LookHere { file, version, content });
+        self.named.under_way.insert(version, (file, content.clone()));
+        core.state.stage_output(Output::LookHere { file, version, content });
         Ok(())
     }
 
-    fn shows(&mut self, file: FileId, named: &Inode) -> Result<bool, StorageError> {
-        let shown = wayfs_tree::inode(&self.tx(), file)?;
+    fn shows<S: MetaStore>(core: &mut Core<S>, file: FileId, named: &Inode) -> Result<bool, StorageError> {
+        let shown = wayfs_tree::inode(&core.state.tx(), file)?;
         Ok(shown.is_some_and(|shown| shown.version == named.version && shown.content == named.content))
-    }
-
-    /// [`crate::Input::LookedHere`].
-    pub(crate) fn handle_looked_here(&mut self, here: &[RecordId], not_here: &[RecordId]) -> Result<(), StorageError> {
-        for version in not_here {
-            self.contents.named.under_way.remove(version);
-        }
-        for version in here {
-            let Some((file, content)) = self.contents.named.under_way.remove(version) else { continue };
-            if self.stable_alone(*version).is_some() {
-                continue;
-            }
-            if let Some(missing) = self.missing(*version)? {
-                self.settle_missing(*version, &missing);
-            }
-            self.owe(*version, file, content)?;
-        }
-        Ok(())
     }
 }

@@ -9,8 +9,8 @@
 
 use crate::api::Role;
 use crate::contents::superseded::Superseded;
-use crate::contents::{Missing, Owed, content_of};
-use crate::replica::Replica;
+use crate::contents::{Contents, Missing, Owed, content_of};
+use crate::replica::Core;
 use crate::state::tables::{pack, parse_root_key, record_key, root_prefix, table, unpack};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -51,25 +51,59 @@ pub(crate) struct Replaced {
     older: Option<Older>,
 }
 
-impl<S: MetaStore> Replica<S> {
+impl Contents {
+    /// The bytes of a version are at a server, or nobody needs them any more: nor does anybody need what it took the
+    /// place of.
+    pub(crate) fn let_go_older<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        version: RecordId,
+    ) -> Result<(), StorageError> {
+        self.let_go_between(core, version, None)
+    }
+
+    /// The same as far as an older version, which is shown again.
+    pub(crate) fn let_go_between<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        version: RecordId,
+        shown: Option<RecordId>,
+    ) -> Result<(), StorageError> {
+        let mut at = version;
+        while let Some(Older { record, .. }) = Self::older(core, at)? {
+            core.state.delete_row(record_key(OLDER, at));
+            if Some(record) == shown {
+                break;
+            }
+            if let Some(missing) = Self::missing(core, record)? {
+                self.supersede(Superseded::new(missing.version, &missing.content, None));
+            }
+            at = record;
+        }
+        Ok(())
+    }
+
     /// What a server would show of a file if the bytes that a record names never came. To be asked before the record is
     /// applied.
-    pub(crate) fn previous_of(&mut self, record: &Record) -> Result<Option<Replaced>, StorageError> {
+    pub(crate) fn previous_of<S: MetaStore>(
+        core: &mut Core<S>,
+        record: &Record,
+    ) -> Result<Option<Replaced>, StorageError> {
         let Op::Store { file, content, .. } = &record.op else { return Ok(None) };
-        if self.config.role == Role::Client || content.root().is_none() {
+        if core.config.role == Role::Client || content.root().is_none() {
             return Ok(None);
         }
         let file = *file;
-        let Some(inode) = wayfs_tree::inode(&self.tx(), file)? else { return Ok(None) };
+        let Some(inode) = wayfs_tree::inode(&core.state.tx(), file)? else { return Ok(None) };
         if inode.is_removed() || inode.kind != Kind::File || inode.content == Content::EMPTY {
             return Ok(None);
         }
         let mtime = inode.mtime;
-        if let Some(record) = self.missing_as(inode.version, &inode.content)? {
-            let previous = self.previous(record)?;
+        if let Some(record) = Self::missing_as(core, inode.version, &inode.content)? {
+            let previous = Self::previous(core, record)?;
             return Ok(Some(Replaced { file, previous, older: Some(Older { record, mtime }) }));
         }
-        if self.is_vanished(inode.version)? {
+        if Self::is_vanished(core, inode.version)? {
             return Ok(None);
         }
         let previous = Previous { file, content: inode.content.clone(), mtime };
@@ -77,8 +111,8 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// Keeps it, if the record took its place and its bytes are not here.
-    pub(crate) fn keep_previous(
-        &mut self,
+    pub(crate) fn keep_previous<S: MetaStore>(
+        core: &mut Core<S>,
         record: &Record,
         effect: &Effect,
         replaced: Option<Replaced>,
@@ -88,45 +122,53 @@ impl<S: MetaStore> Replica<S> {
         if !stood || content_of(record).is_none() {
             return Ok(());
         }
-        let Some(missing) = self.missing(record.id)? else { return Ok(()) };
+        let Some(missing) = Self::missing(core, record.id)? else { return Ok(()) };
         if let Some(previous) = previous {
-            self.state.put_row(record_key(PREVIOUS, record.id), pack(&previous));
+            core.state.put_row(record_key(PREVIOUS, record.id), pack(&previous));
         }
-        if let Some(older) = older.filter(|_| missing.safe.is_none() && self.config.role == Role::Home) {
-            self.state.put_row(record_key(OLDER, record.id), pack(&older));
+        if let Some(older) = older.filter(|_| missing.safe.is_none() && core.config.role == Role::Home) {
+            core.state.put_row(record_key(OLDER, record.id), pack(&older));
         }
         Ok(())
     }
 
     /// A version that came late takes nobody's place, but as long as the bytes of what was built upon it are at no server, it is what
     /// is left if these are lost. Answers whether that is so, and notes it.
-    pub(crate) fn is_last_whole(&mut self, record: &Record, effect: &Effect) -> Result<bool, StorageError> {
+    pub(crate) fn is_last_whole<S: MetaStore>(
+        core: &mut Core<S>,
+        record: &Record,
+        effect: &Effect,
+    ) -> Result<bool, StorageError> {
         let (Outcome::Merged, Some(file), Op::Store { mtime, .. }) = (effect.outcome, effect.file, &record.op) else {
             return Ok(false);
         };
-        let Some(inode) = wayfs_tree::inode(&self.tx(), file)?.filter(|inode| !inode.is_removed()) else {
+        let Some(inode) = wayfs_tree::inode(&core.state.tx(), file)?.filter(|inode| !inode.is_removed()) else {
             return Ok(false);
         };
-        let Some(heir) = self.missing_as(inode.version, &inode.content)? else { return Ok(false) };
-        if self.missing(heir)?.is_none_or(|missing| missing.safe.is_some()) {
+        let Some(heir) = Self::missing_as(core, inode.version, &inode.content)? else { return Ok(false) };
+        if Self::missing(core, heir)?.is_none_or(|missing| missing.safe.is_some()) {
             return Ok(false);
         }
-        if let Some(older) = self.older(heir)? {
-            self.state.put_row(record_key(OLDER, record.id), pack(&older));
+        if let Some(older) = Self::older(core, heir)? {
+            core.state.put_row(record_key(OLDER, record.id), pack(&older));
         }
-        self.state.put_row(record_key(OLDER, heir), pack(&Older { record: record.id, mtime: *mtime }));
+        core.state.put_row(record_key(OLDER, heir), pack(&Older { record: record.id, mtime: *mtime }));
         Ok(true)
     }
 
-    fn older(&mut self, version: RecordId) -> Result<Option<Older>, StorageError> {
-        self.tx().get_raw(&record_key(OLDER, version))?.map(|bytes| unpack(&bytes)).transpose()
+    fn older<S: MetaStore>(core: &mut Core<S>, version: RecordId) -> Result<Option<Older>, StorageError> {
+        core.state.tx().get_raw(&record_key(OLDER, version))?.map(|bytes| unpack(&bytes)).transpose()
     }
 
     /// Whether one missing version took the place of another, by way of others or at once.
-    pub(crate) fn is_older_than(&mut self, version: RecordId, record: RecordId) -> Result<bool, StorageError> {
+    pub(crate) fn is_older_than<S: MetaStore>(
+        core: &mut Core<S>,
+        version: RecordId,
+        record: RecordId,
+    ) -> Result<bool, StorageError> {
         let mut at = version;
         for _ in 0..OLDER_MAX {
-            match self.older(at)? {
+            match Self::older(core, at)? {
                 Some(older) if older.record == record => return Ok(true),
                 Some(older) => at = older.record,
                 None => return Ok(false),
@@ -135,40 +177,24 @@ impl<S: MetaStore> Replica<S> {
         Ok(false)
     }
 
-    /// The bytes of a version are at a server, or nobody needs them any more: nor does anybody need what it took the
-    /// place of.
-    pub(crate) fn let_go_older(&mut self, version: RecordId) -> Result<(), StorageError> {
-        self.let_go_between(version, None)
-    }
-
-    /// The same as far as an older version, which is shown again.
-    pub(crate) fn let_go_between(&mut self, version: RecordId, shown: Option<RecordId>) -> Result<(), StorageError> {
-        let mut at = version;
-        while let Some(Older { record, .. }) = self.older(at)? {
-            self.state.delete_row(record_key(OLDER, at));
-            if Some(record) == shown {
-                break;
-            }
-            if let Some(missing) = self.missing(record)? {
-                self.contents.supersede(Superseded::new(missing.version, &missing.content, None));
-            }
-            at = record;
-        }
-        Ok(())
-    }
-
     /// The newest content that somebody has of those whose place a missing version took.
-    pub(crate) fn newest_older(&mut self, version: RecordId) -> Result<Option<(Older, Missing)>, StorageError> {
-        newest_held(version, |key| self.tx().get_raw(key))
+    pub(crate) fn newest_older<S: MetaStore>(
+        core: &mut Core<S>,
+        version: RecordId,
+    ) -> Result<Option<(Older, Missing)>, StorageError> {
+        newest_held(version, |key| core.state.tx().get_raw(key))
     }
 
     /// Whether there is something to show if a version is lost, as of the committed state, and what that is if it is to be read
     /// first: the home keeps it, and nobody else has a newer one.
-    pub(crate) fn shown_instead(&self, version: RecordId) -> Result<(bool, Option<Content>), StorageError> {
-        if newest_held(version, |key| self.state.store().get(key))?.is_some() {
+    pub(crate) fn shown_instead<S: MetaStore>(
+        core: &Core<S>,
+        version: RecordId,
+    ) -> Result<(bool, Option<Content>), StorageError> {
+        if newest_held(version, |key| core.state.store().get(key))?.is_some() {
             return Ok((true, None));
         }
-        let kept = self
+        let kept = core
             .state
             .store()
             .get(&record_key(PREVIOUS, version))?
@@ -179,74 +205,81 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// Contents came whose successor is still missing: they are newer than what was kept for it.
-    pub(crate) fn renew_previous(
-        &mut self,
+    pub(crate) fn renew_previous<S: MetaStore>(
+        core: &mut Core<S>,
         file: FileId,
         came: RecordId,
         content: &Content,
     ) -> Result<(), StorageError> {
-        let Some(inode) = wayfs_tree::inode(&self.tx(), file)? else { return Ok(()) };
-        if inode.version == came || self.missing(inode.version)?.is_none() {
+        let Some(inode) = wayfs_tree::inode(&core.state.tx(), file)? else { return Ok(()) };
+        if inode.version == came || Self::missing(core, inode.version)?.is_none() {
             return Ok(());
         }
         let previous = Previous { file, content: content.clone(), mtime: inode.mtime };
-        self.state.put_row(record_key(PREVIOUS, inode.version), pack(&previous));
+        core.state.put_row(record_key(PREVIOUS, inode.version), pack(&previous));
         Ok(())
     }
 
     /// A station takes the place of its home, which vouches for what it keeps: of what was noted that is what the station owed, and
     /// small contents. Other large ones the former home had.
-    pub(crate) fn keep_previous_owed(&mut self) -> Result<(), StorageError> {
+    pub(crate) fn keep_previous_owed<S: MetaStore>(core: &mut Core<S>) -> Result<(), StorageError> {
         let (mut owed, mut noted) = (BTreeSet::new(), Vec::new());
-        self.each(&[table::OWED], &[table::OWED + 1], |_, value| {
+        core.state.each(&[table::OWED], &[table::OWED + 1], |_, value| {
             owed.extend(unpack::<Owed>(value)?.content.top());
             Ok(())
         })?;
-        self.each(&[PREVIOUS], &[PREVIOUS + 1], |key, value| {
+        core.state.each(&[PREVIOUS], &[PREVIOUS + 1], |key, value| {
             noted.extend(unpack::<Previous>(value)?.content.top().map(|top| (key.to_vec(), top)));
             Ok(())
         })?;
         for (key, _) in noted.into_iter().filter(|(_, top)| !owed.contains(top)) {
-            self.state.delete_row(key);
+            core.state.delete_row(key);
         }
         Ok(())
     }
 
-    pub(crate) fn previous(&mut self, version: RecordId) -> Result<Option<Previous>, StorageError> {
-        self.tx().get_raw(&record_key(PREVIOUS, version))?.map(|bytes| unpack(&bytes)).transpose()
+    pub(crate) fn previous<S: MetaStore>(
+        core: &mut Core<S>,
+        version: RecordId,
+    ) -> Result<Option<Previous>, StorageError> {
+        core.state.tx().get_raw(&record_key(PREVIOUS, version))?.map(|bytes| unpack(&bytes)).transpose()
     }
 
     /// What a file shows once a version is declared lost, if that has to be read first: it was kept, and nobody read it since. A content
     /// was just looked for; if that was what is kept, and it is nowhere, it is kept no longer.
-    pub(crate) fn previous_to_read(
-        &mut self,
+    pub(crate) fn previous_to_read<S: MetaStore>(
+        core: &mut Core<S>,
         version: RecordId,
         looked_for: &Content,
         is_here: bool,
     ) -> Result<Option<Previous>, StorageError> {
-        let Some(previous) = self.previous(version)? else { return Ok(None) };
+        let Some(previous) = Self::previous(core, version)? else { return Ok(None) };
         if previous.content == *looked_for {
             if !is_here {
                 tracing::error!(%version, file = %previous.file, "what was kept in case this version is lost is nowhere");
-                self.state.delete_row(record_key(PREVIOUS, version));
+                core.state.delete_row(record_key(PREVIOUS, version));
             }
             return Ok(None);
         }
-        let is_shown = self.newest_older(version)?.is_none() && previous.content.root().is_some();
+        let is_shown = Self::newest_older(core, version)?.is_none() && previous.content.root().is_some();
         Ok(Some(previous).filter(|_| is_shown))
     }
 
     /// Under which record's name the contents of a version are missing here; `None`: they are not.
-    fn missing_as(&mut self, version: RecordId, content: &Content) -> Result<Option<RecordId>, StorageError> {
+    fn missing_as<S: MetaStore>(
+        core: &mut Core<S>,
+        version: RecordId,
+        content: &Content,
+    ) -> Result<Option<RecordId>, StorageError> {
         let Some(root) = content.root() else { return Ok(None) };
-        if self.missing(version)?.is_some() {
+        if Self::missing(core, version)?.is_some() {
             return Ok(Some(version));
         }
         let prefix = root_prefix(&root);
         let until = crate::state::tables::after_prefix(&prefix);
-        for (key, _) in self.tx().scan_raw(&prefix, &until, crate::replica::PAGE)? {
+        for (key, _) in core.state.tx().scan_raw(&prefix, &until, crate::replica::PAGE)? {
             let record = parse_root_key(&key)?;
-            if self.missing(record)?.is_some_and(|missing| missing.content.top() == content.top()) {
+            if Self::missing(core, record)?.is_some_and(|missing| missing.content.top() == content.top()) {
                 return Ok(Some(record));
             }
         }

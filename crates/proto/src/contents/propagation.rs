@@ -5,8 +5,8 @@
 //! what waits ([`Replica::recall_unsent`]).
 
 use crate::api::{Output, Role};
-use crate::contents::{Missing, Owed};
-use crate::replica::Replica;
+use crate::contents::{Contents, Missing, Owed};
+use crate::replica::{Core, Replica};
 use crate::state::happenings::{Happening, What};
 use crate::state::tables::{parse_record_key, record_key, table, unpack};
 use std::time::Duration;
@@ -27,24 +27,77 @@ impl Default for Recall {
 }
 
 impl<S: MetaStore> Replica<S> {
-    /// What an output means to the propagation policy of this station. Other roles have none.
+    /// Some more of what files show and our parent lacks, be it here or still below: at most `limit` versions are looked at. Ends
+    /// with `None` in the place of `recall`.
     ///
     /// # Errors
-    /// [`StorageError`] if the view cannot be read.
-    pub fn propagation_news(&self, output: &Output) -> Result<Option<Input>, StorageError> {
-        if self.config.role != Role::Station {
+    /// [`StorageError`] if they cannot be read.
+    pub fn recall_unsent(
+        &self,
+        recall: &mut Option<Recall>,
+        wall: WallTime,
+        limit: usize,
+    ) -> Result<Vec<Input>, StorageError> {
+        let Some(Recall { of, from }) = recall.take().filter(|_| self.core.config.role == Role::Station) else {
+            return Ok(Vec::new());
+        };
+        let rows = self.core.state.store().scan(&from, &[of + 1], limit)?;
+        *recall = match (rows.last().filter(|_| rows.len() == limit), of) {
+            (Some((last, _)), _) => Some(Recall { of, from: [last.as_slice(), &[0]].concat() }),
+            (None, table::OWED) => Some(Recall { of: table::MISSING, from: vec![table::MISSING] }),
+            (None, _) => None,
+        };
+        let mut unsent = Vec::new();
+        for (key, value) in rows {
+            let version = parse_record_key(&key)?;
+            let (file, content) = match of {
+                table::OWED => unpack::<Owed>(&value).map(|owed| (owed.file, owed.content))?,
+                _ => unpack::<Missing>(&value).map(|missing| (missing.file, missing.content))?,
+            };
+            if let Some(file) = Contents::showing(&self.core, file, version, &content)? {
+                let age = self.age(file, version, &content, wall)?;
+                unsent.push(Input::Written { file, version, age });
+            }
+        }
+        Ok(unsent)
+    }
+
+    /// How long a version has waited, by the clocks of its writer and its servers.
+    fn age(
+        &self,
+        file: FileId,
+        version: RecordId,
+        content: &Content,
+        wall: WallTime,
+    ) -> Result<Duration, StorageError> {
+        let facts = self.facts_of(version, Some(content))?;
+        let since = self.core.state.waits_since(file, version, facts)?;
+        let nanos = since.map_or(0, |since| wall.as_nanos().saturating_sub(since.as_nanos()));
+        Ok(Duration::from_nanos(u64::try_from(nanos).unwrap_or(0)))
+    }
+}
+
+impl Contents {
+    /// What an output means to the propagation policy of this station. Other roles have none.
+    pub(crate) fn propagation_news<S: MetaStore>(
+        core: &Core<S>,
+        output: &Output,
+    ) -> Result<Option<Input>, StorageError> {
+        if core.config.role != Role::Station {
             return Ok(None);
         }
         Ok(match output {
             // Of several in one step the last is shown.
             Output::Applied { file, record, content: Some(content) } => {
-                self.showing(*file, *record, content)?.map(|file| written(file, *record))
+                Self::showing(core, *file, *record, content)?.map(|file| written(file, *record))
             }
-            Output::Owed { file, version } => self.shown_owed(*file, *version)?.map(|file| written(file, *version)),
+            Output::Owed { file, version } => {
+                Self::shown_owed(core, *file, *version)?.map(|file| written(file, *version))
+            }
             Output::Released { version } => Some(Input::Released { version: *version }),
             Output::Push { version, .. } => Some(Input::Sent { version: *version }),
             Output::Shared { file, version } => Some(Input::Shared { file: *file, version: *version }),
-            Output::Happened(what) => self.news_of(what)?,
+            Output::Happened(what) => Self::news_of(core, what)?,
             Output::Applied { content: None, .. }
             | Output::Answer { .. }
             | Output::Send { .. }
@@ -68,53 +121,18 @@ impl<S: MetaStore> Replica<S> {
         })
     }
 
-    /// Some more of what files show and our parent lacks, be it here or still below: at most `limit` versions are looked at. Ends
-    /// with `None` in the place of `recall`.
-    ///
-    /// # Errors
-    /// [`StorageError`] if they cannot be read.
-    pub fn recall_unsent(
-        &self,
-        recall: &mut Option<Recall>,
-        wall: WallTime,
-        limit: usize,
-    ) -> Result<Vec<Input>, StorageError> {
-        let Some(Recall { of, from }) = recall.take().filter(|_| self.config.role == Role::Station) else {
-            return Ok(Vec::new());
-        };
-        let rows = self.state.store().scan(&from, &[of + 1], limit)?;
-        *recall = match (rows.last().filter(|_| rows.len() == limit), of) {
-            (Some((last, _)), _) => Some(Recall { of, from: [last.as_slice(), &[0]].concat() }),
-            (None, table::OWED) => Some(Recall { of: table::MISSING, from: vec![table::MISSING] }),
-            (None, _) => None,
-        };
-        let mut unsent = Vec::new();
-        for (key, value) in rows {
-            let version = parse_record_key(&key)?;
-            let (file, content) = match of {
-                table::OWED => unpack::<Owed>(&value).map(|owed| (owed.file, owed.content))?,
-                _ => unpack::<Missing>(&value).map(|missing| (missing.file, missing.content))?,
-            };
-            if let Some(file) = self.showing(file, version, &content)? {
-                let age = self.age(file, version, &content, wall)?;
-                unsent.push(Input::Written { file, version, age });
-            }
-        }
-        Ok(unsent)
-    }
-
     /// People are told what files show; a policy, whether that is to be sent.
-    fn news_of(&self, what: &Happening) -> Result<Option<Input>, StorageError> {
+    fn news_of<S: MetaStore>(core: &Core<S>, what: &Happening) -> Result<Option<Input>, StorageError> {
         let Happening { file, by: Some(by), is_directory: false, .. } = *what else { return Ok(None) };
         Ok(match what.what {
             // Without a maker it has other names.
             What::Removed => Some(Input::Removed { file }),
             // A copy was made of a version that waits.
-            What::Created => self.unsent_of(file)?,
+            What::Created => Self::unsent_of(core, file)?,
             // An older version is shown again where a later one lost its place.
-            What::Edited => match self.unsent_of(file)? {
+            What::Edited => match Self::unsent_of(core, file)? {
                 Some(written) => Some(written),
-                None if self.state.log().position_of(by).is_some() => Some(Input::Overwritten { file }),
+                None if core.state.log().position_of(by).is_some() => Some(Input::Overwritten { file }),
                 None => Some(Input::Elsewhere { file, access: Access::Write }),
             },
             What::Renamed { .. } | What::Attributes => None,
@@ -122,43 +140,40 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// The version that a file shows, if our parent lacks its contents.
-    fn unsent_of(&self, file: FileId) -> Result<Option<Input>, StorageError> {
-        let Some(inode) = self.inode(file)?.filter(|inode| inode.content.root().is_some()) else { return Ok(None) };
+    fn unsent_of<S: MetaStore>(core: &Core<S>, file: FileId) -> Result<Option<Input>, StorageError> {
+        let Some(inode) = core.state.inode(file)?.filter(|inode| inode.content.root().is_some()) else {
+            return Ok(None);
+        };
         let version = inode.version;
-        let has = |of| Ok::<_, StorageError>(self.state.store().get(&record_key(of, version))?.is_some());
+        let has = |of| Ok::<_, StorageError>(core.state.store().get(&record_key(of, version))?.is_some());
         Ok((has(table::OWED)? || has(table::MISSING)?).then(|| written(file, version)))
     }
 
     /// The file that shows a version which is owed.
-    fn shown_owed(&self, file: FileId, version: RecordId) -> Result<Option<FileId>, StorageError> {
-        match self.state.store().get(&record_key(table::OWED, version))? {
-            Some(row) => self.showing(file, version, &unpack::<Owed>(&row)?.content),
+    fn shown_owed<S: MetaStore>(
+        core: &Core<S>,
+        file: FileId,
+        version: RecordId,
+    ) -> Result<Option<FileId>, StorageError> {
+        match core.state.store().get(&record_key(table::OWED, version))? {
+            Some(row) => Self::showing(core, file, version, &unpack::<Owed>(&row)?.content),
             None => Ok(None),
         }
     }
 
     /// By their contents: where equal ones met the view has another name for them.
-    fn showing(&self, file: FileId, version: RecordId, content: &Content) -> Result<Option<FileId>, StorageError> {
+    fn showing<S: MetaStore>(
+        core: &Core<S>,
+        file: FileId,
+        version: RecordId,
+        content: &Content,
+    ) -> Result<Option<FileId>, StorageError> {
         for file in [file, FileId::made_by(version)] {
-            if self.inode(file)?.is_some_and(|inode| !inode.is_removed() && inode.content == *content) {
+            if core.state.inode(file)?.is_some_and(|inode| !inode.is_removed() && inode.content == *content) {
                 return Ok(Some(file));
             }
         }
         Ok(None)
-    }
-
-    /// How long a version has waited, by the clocks of its writer and its servers.
-    fn age(
-        &self,
-        file: FileId,
-        version: RecordId,
-        content: &Content,
-        wall: WallTime,
-    ) -> Result<Duration, StorageError> {
-        let facts = self.facts_of(version, Some(content))?;
-        let since = self.waits_since(file, version, facts)?;
-        let nanos = since.map_or(0, |since| wall.as_nanos().saturating_sub(since.as_nanos()));
-        Ok(Duration::from_nanos(u64::try_from(nanos).unwrap_or(0)))
     }
 }
 

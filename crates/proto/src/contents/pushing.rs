@@ -1,8 +1,9 @@
 //! Contents on their way to the parent: which it wants, which are due, which it is told of.
 
 use crate::api::{Output, Role};
-use crate::contents::Owed;
-use crate::replica::Replica;
+use crate::children::Children;
+use crate::contents::{Contents, Owed};
+use crate::replica::{Core, Replica};
 use crate::state::tables::{origin_range, parse_record_key, record_key, table, unpack};
 use std::collections::BTreeMap;
 use wayfs_types::{FileId, MetaStore, OriginId, RecordId, StorageError};
@@ -21,61 +22,149 @@ impl<S: MetaStore> Replica<S> {
             }
             self.lend_what_was_sought(*version)?;
         }
-        let is_former = |version: &RecordId| version.origin() != self.config.origin;
-        if versions.iter().any(is_former) { self.ask_about_former() } else { Ok(()) }
+        let is_former = |version: &RecordId| version.origin() != self.core.config.origin;
+        if versions.iter().any(is_former) {
+            self.contents.ask_about_former(&mut self.core, &mut self.uplink)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl Contents {
+    /// Pushes what is to be pushed, and tells the parent what we have.
+    pub(crate) fn pump_contents<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+    ) -> Result<(), StorageError> {
+        // A home that was put back has forgotten records whose contents go by another name when its state was taken over.
+        if !core.state.rescues() {
+            self.tell_haves(core);
+            self.tell_spares(core)?;
+        }
+        let due = match core.config.role {
+            Role::Home => return Ok(()),
+            Role::Station => self.due_of_wanted(core, children)?,
+            Role::Client => {
+                let mut due = self.owed_due(core)?;
+                due.extend(self.lent_due(core)?);
+                let room = core.config.pushes_max.saturating_sub(self.pushing.len() + due.len());
+                due.extend(self.former_due(core, room)?);
+                due
+            }
+        };
+        for (version, owed) in due {
+            self.pushing.insert(version);
+            core.outputs.push_back(Output::Push { file: owed.file, version, content: owed.content });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn owed_due<S: MetaStore>(&mut self, core: &mut Core<S>) -> Result<Vec<(RecordId, Owed)>, StorageError> {
+        let durable = core.state.own_durable();
+        let room = core.config.pushes_max.saturating_sub(self.pushing.len());
+        if room == 0 || self.push_cursor >= durable || core.state.totals().owed == 0 {
+            return Ok(Vec::new());
+        }
+        let origin = core.config.origin;
+        let (until, _) = origin_range(table::OWED, origin, durable + 1);
+        let mut due = Vec::new();
+        while due.len() < room {
+            let (from, _) = origin_range(table::OWED, origin, self.push_cursor + 1);
+            let rows = core.state.tx().scan_raw(&from, &until, room)?;
+            let is_end = rows.len() < room;
+            for (key, value) in rows {
+                let version = parse_record_key(&key)?;
+                if due.len() == room {
+                    break;
+                }
+                self.push_cursor = version.sequence();
+                if !self.pushing.contains(&version) && !self.pushed.contains(&version) {
+                    due.push((version, unpack(&value)?));
+                }
+            }
+            // What did not fit is looked for again from the last that did.
+            if is_end && due.len() < room {
+                self.push_cursor = durable;
+                break;
+            }
+        }
+        Ok(due)
     }
 
     /// [`crate::Input::Propagate`]: a policy, or someone who waits, wants a version at our parent.
-    pub(crate) fn handle_propagate(&mut self, version: RecordId) {
-        match self.config.role {
-            Role::Home => self.want_from_children(&[version]),
+    pub(crate) fn handle_propagate<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        version: RecordId,
+    ) {
+        match core.config.role {
+            Role::Home => Self::want_from_children(core, children, &[version]),
             Role::Station | Role::Client => {
-                self.contents.wanted.insert(version);
+                self.wanted.insert(version);
             }
         }
     }
 
     /// A child, or our own user, waits until an origin's records are stable.
-    pub(crate) fn handle_want(&mut self, origin: OriginId, through: u64) -> Result<(), StorageError> {
-        if self.config.role != Role::Client {
+    pub(crate) fn handle_want<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        origin: OriginId,
+        through: u64,
+    ) -> Result<(), StorageError> {
+        if core.config.role != Role::Client {
             // A client pushes all that it owes as it is.
-            self.want_of(origin, through)?;
+            self.want_of(core, children, origin, through)?;
         }
-        if self.config.role != Role::Home {
-            let known = self.contents.wanted_through.entry(origin).or_insert(0);
+        if core.config.role != Role::Home {
+            let known = self.wanted_through.entry(origin).or_insert(0);
             *known = (*known).max(through);
         }
         Ok(())
     }
 
     /// A server's half.
-    fn want_of(&mut self, origin: OriginId, through: u64) -> Result<(), StorageError> {
+    fn want_of<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        origin: OriginId,
+        through: u64,
+    ) -> Result<(), StorageError> {
         // A home lacks nothing of whom it does not know. A station may owe what a home that was put back has forgotten.
-        if self.config.role == Role::Home && self.origin_image(origin)?.is_none() {
+        if core.config.role == Role::Home && Children::origin_image(core, origin)?.is_none() {
             return Ok(());
         }
-        let (from, known) = self.contents.wants.entry(origin).or_default();
+        let (from, known) = self.wants.entry(origin).or_default();
         (*from, *known) = (0, through.max(*known));
-        self.look_at_wants().map(|_| ())
+        self.look_at_wants(core, children).map(|_| ())
     }
 
     /// Looks at some of what is wanted. Answers whether there was anything to look at: an origin may have more than one step is to hold up.
-    pub(crate) fn look_at_wants(&mut self) -> Result<bool, StorageError> {
-        let Some((&origin, &(from, through))) = self.contents.wants.first_key_value() else { return Ok(false) };
-        let (is_home, most) = (self.config.role == Role::Home, self.config.wants_max);
+    pub(crate) fn look_at_wants<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+    ) -> Result<bool, StorageError> {
+        let Some((&origin, &(from, through))) = self.wants.first_key_value() else { return Ok(false) };
+        let (is_home, most) = (core.config.role == Role::Home, core.config.wants_max);
         let of = if is_home { table::MISSING } else { table::OWED };
         let (first, _) = origin_range(of, origin, from);
         let (until, _) = origin_range(of, origin, through.saturating_add(1).min(RecordId::SEQUENCE_MAX));
-        let pairs = self.tx().scan_raw(&first, &until, most)?;
+        let pairs = core.state.tx().scan_raw(&first, &until, most)?;
         let versions = pairs.iter().map(|(key, _)| parse_record_key(key)).collect::<Result<Vec<_>, _>>()?;
         match versions.last().filter(|_| versions.len() == most) {
-            Some(last) => self.contents.wants.insert(origin, (last.sequence() + 1, through)),
-            None => self.contents.wants.remove(&origin),
+            Some(last) => self.wants.insert(origin, (last.sequence() + 1, through)),
+            None => self.wants.remove(&origin),
         };
         if is_home {
-            self.want_from_children(&versions);
+            Self::want_from_children(core, children, &versions);
         } else {
-            self.contents.wanted.extend(versions);
+            self.wanted.extend(versions);
         }
         Ok(true)
     }
@@ -83,28 +172,28 @@ impl<S: MetaStore> Replica<S> {
     /// In a new session the parent is told again who waits below us, be it that it heard nothing of it in the last: it is
     /// to bring the contents home, and tells only those who asked how far an origin has come. It is asked as well whether all is there
     /// that it told to be stable: it may have been put back to a copy that lacks nothing but contents.
-    pub(crate) fn retell_wants(&mut self) -> Result<(), StorageError> {
-        for (origin, through) in std::mem::take(&mut self.contents.wanted_through) {
-            if self.marks(origin)?.stable < through {
-                self.contents.wanted_through.insert(origin, through);
+    pub(crate) fn retell_wants<S: MetaStore>(&mut self, core: &mut Core<S>) -> Result<(), StorageError> {
+        for (origin, through) in std::mem::take(&mut self.wanted_through) {
+            if core.state.marks(origin)?.stable < through {
+                self.wanted_through.insert(origin, through);
             }
         }
-        let mut wants = self.contents.wanted_through.clone();
-        for origin in self.marked()? {
-            let stable = self.marks(origin)?.stable;
+        let mut wants = self.wanted_through.clone();
+        for origin in core.state.marked()? {
+            let stable = core.state.marks(origin)?.stable;
             let through = wants.entry(origin).or_insert(0);
             *through = stable.max(*through);
         }
         for (origin, through) in wants {
-            self.tell_parent(Up::Want { origin, through });
+            core.tell_parent(Up::Want { origin, through });
         }
         Ok(())
     }
 
-    pub(crate) fn want_from_children(&mut self, versions: &[RecordId]) {
+    pub(crate) fn want_from_children<S: MetaStore>(core: &mut Core<S>, children: &mut Children, versions: &[RecordId]) {
         let mut by_child: BTreeMap<OriginId, Vec<RecordId>> = BTreeMap::new();
         for version in versions {
-            if let Ok(Some(missing)) = self.missing(*version) {
+            if let Ok(Some(missing)) = Self::missing(core, *version) {
                 for holder in missing.everybody() {
                     by_child.entry(holder).or_default().push(*version);
                 }
@@ -112,210 +201,155 @@ impl<S: MetaStore> Replica<S> {
         }
         for (child, versions) in by_child {
             for part in versions.chunks(VERSIONS_PER_MESSAGE) {
-                self.children.tell(child, Down::Want { versions: part.to_vec() });
+                children.tell(child, Down::Want { versions: part.to_vec() });
             }
         }
     }
 
     /// The parent wants contents that we have.
-    pub(crate) fn handle_wanted(&mut self, versions: Vec<RecordId>) -> Result<(), StorageError> {
-        if self.config.role == Role::Station {
+    pub(crate) fn handle_wanted<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        versions: Vec<RecordId>,
+    ) -> Result<(), StorageError> {
+        if core.config.role == Role::Station {
             // What is below us has to come here first.
-            self.want_from_children(&versions);
-            self.contents.called.extend(&versions);
+            Self::want_from_children(core, children, &versions);
+            self.called.extend(&versions);
         }
         for version in versions {
-            let is_ours = self.owed(version)?.is_some() || self.lent(version)?.is_some();
-            if self.config.role == Role::Client && !is_ours {
+            let is_ours = Self::owed(core, version)?.is_some() || Self::lent(core, version)?.is_some();
+            if core.config.role == Role::Client && !is_ours {
                 // We were put back to before we wrote it: somebody else is to be asked.
-                let writer = self.is_vanished(version)?;
-                self.contents.gone.insert(version, writer);
+                let writer = Self::is_vanished(core, version)?;
+                self.gone.insert(version, writer);
             } else {
-                self.contents.wanted.insert(version);
+                self.wanted.insert(version);
             }
         }
         Ok(())
     }
 
-    /// Pushes what is to be pushed, and tells the parent what we have.
-    pub(crate) fn pump_contents(&mut self) -> Result<(), StorageError> {
-        // A home that was put back has forgotten records whose contents go by another name when its state was taken over.
-        if !self.state.rescues() {
-            self.tell_haves();
-            self.tell_spares()?;
-        }
-        let due = match self.config.role {
-            Role::Home => return Ok(()),
-            Role::Station => self.due_of_wanted()?,
-            Role::Client => {
-                let mut due = self.owed_due()?;
-                due.extend(self.lent_due()?);
-                let room = self.config.pushes_max.saturating_sub(self.contents.pushing.len() + due.len());
-                due.extend(self.former_due(room)?);
-                due
-            }
-        };
-        for (version, owed) in due {
-            self.contents.pushing.insert(version);
-            self.outputs.push_back(Output::Push { file: owed.file, version, content: owed.content });
-        }
-        Ok(())
-    }
-
-    pub(crate) fn tell_haves(&mut self) {
-        if self.config.role != Role::Station
-            || self.contents.haves.is_empty()
-            || self.state.ticket() > self.state.stored()
-        {
-            if !self.contents.haves.is_empty() {
-                self.state.want_sync();
+    pub(crate) fn tell_haves<S: MetaStore>(&mut self, core: &mut Core<S>) {
+        if core.config.role != Role::Station || self.haves.is_empty() || core.state.ticket() > core.state.stored() {
+            if !self.haves.is_empty() {
+                core.state.want_sync();
             }
             return;
         }
-        let versions: Vec<RecordId> = std::mem::take(&mut self.contents.haves).into_iter().collect();
+        let versions: Vec<RecordId> = std::mem::take(&mut self.haves).into_iter().collect();
         for part in versions.chunks(VERSIONS_PER_MESSAGE) {
-            self.tell_parent(Up::Have { versions: part.to_vec() });
+            core.tell_parent(Up::Have { versions: part.to_vec() });
         }
-    }
-
-    /// In a new session everything that we hold is told again: what the home has by now it answers as stable.
-    pub(crate) fn retell_haves(&mut self) -> Result<(), StorageError> {
-        let mut owed = Vec::new();
-        self.each(&[table::OWED], &[table::OWED + 1], |key, _| {
-            owed.push(parse_record_key(key)?);
-            Ok(())
-        })?;
-        self.contents.haves.extend(owed);
-        Ok(())
-    }
-
-    /// What we lent to another parent and this one wants.
-    fn lent_due(&mut self) -> Result<Vec<(RecordId, Owed)>, StorageError> {
-        let room = self.config.pushes_max.saturating_sub(self.contents.pushing.len());
-        let known =
-            |version: &&RecordId| !self.contents.pushing.contains(version) && !self.contents.pushed.contains(version);
-        let candidates: Vec<RecordId> = self.contents.wanted.iter().filter(known).take(room).copied().collect();
-        let mut due = Vec::new();
-        for version in candidates {
-            match self.lent(version)? {
-                Some(lent) => due.push((version, Owed { file: lent.file, content: lent.content })),
-                // What nobody has of us is pushed without being asked for.
-                None => {
-                    self.contents.wanted.remove(&version);
-                }
-            }
-        }
-        Ok(due)
     }
 
     /// What is due of what is wanted. Where that leaves room, more is looked at.
-    fn due_of_wanted(&mut self) -> Result<Vec<(RecordId, Owed)>, StorageError> {
-        let mut due = self.wanted_due()?;
-        let room = self.config.pushes_max.saturating_sub(self.contents.pushing.len());
+    fn due_of_wanted<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+    ) -> Result<Vec<(RecordId, Owed)>, StorageError> {
+        let mut due = self.wanted_due(core)?;
+        let room = core.config.pushes_max.saturating_sub(self.pushing.len());
         for _ in 0..LOOKS_MAX {
-            if due.len() >= room || !self.look_at_wants()? {
+            if due.len() >= room || !self.look_at_wants(core, children)? {
                 return Ok(due);
             }
-            due = self.wanted_due()?;
+            due = self.wanted_due(core)?;
         }
-        self.more_work |= due.len() < room && !self.contents.wants.is_empty();
+        core.more_work |= due.len() < room && !self.wants.is_empty();
         Ok(due)
     }
 
     /// As many as there is room for. What is wanted and still below us is looked at once, or it would take the room of what is here.
-    fn wanted_due(&mut self) -> Result<Vec<(RecordId, Owed)>, StorageError> {
+    fn wanted_due<S: MetaStore>(&mut self, core: &mut Core<S>) -> Result<Vec<(RecordId, Owed)>, StorageError> {
         loop {
-            let candidates = self.wanted_next();
-            let due = self.due_among(&candidates)?;
+            let candidates = self.wanted_next(core);
+            let due = self.due_among(core, &candidates)?;
             if due.len() == candidates.len() {
                 return Ok(due);
             }
         }
     }
 
-    fn wanted_next(&self) -> Vec<RecordId> {
-        let room = self.config.pushes_max.saturating_sub(self.contents.pushing.len());
-        self.contents
-            .wanted
+    fn wanted_next<S: MetaStore>(&self, core: &Core<S>) -> Vec<RecordId> {
+        let room = core.config.pushes_max.saturating_sub(self.pushing.len());
+        self.wanted
             .iter()
-            .filter(|version| !self.contents.pushing.contains(version) && !self.contents.pushed.contains(version))
-            .filter(|version| !self.contents.cancelled.contains(version) && self.is_sent(**version))
+            .filter(|version| !self.pushing.contains(version) && !self.pushed.contains(version))
+            .filter(|version| !self.cancelled.contains(version) && Self::is_sent(core, **version))
             .take(room)
             .copied()
             .collect()
     }
 
-    /// Those that are here. The others are wanted no more, or when they come.
-    fn due_among(&mut self, candidates: &[RecordId]) -> Result<Vec<(RecordId, Owed)>, StorageError> {
+    /// Contents do not overtake their record, which may yet be cancelled.
+    pub(crate) fn is_sent<S: MetaStore>(core: &Core<S>, version: RecordId) -> bool {
+        let sent = core.sent_position().unwrap_or_default();
+        core.state.log().position_of(version).is_none_or(|position| position <= sent)
+    }
+
+    /// In a new session everything that we hold is told again: what the home has by now it answers as stable.
+    pub(crate) fn retell_haves<S: MetaStore>(&mut self, core: &Core<S>) -> Result<(), StorageError> {
+        let mut owed = Vec::new();
+        core.state.each(&[table::OWED], &[table::OWED + 1], |key, _| {
+            owed.push(parse_record_key(key)?);
+            Ok(())
+        })?;
+        self.haves.extend(owed);
+        Ok(())
+    }
+
+    /// What we lent to another parent and this one wants.
+    fn lent_due<S: MetaStore>(&mut self, core: &mut Core<S>) -> Result<Vec<(RecordId, Owed)>, StorageError> {
+        let room = core.config.pushes_max.saturating_sub(self.pushing.len());
+        let known = |version: &&RecordId| !self.pushing.contains(version) && !self.pushed.contains(version);
+        let candidates: Vec<RecordId> = self.wanted.iter().filter(known).take(room).copied().collect();
         let mut due = Vec::new();
-        for version in candidates.iter().copied() {
-            match self.tx().get_raw(&record_key(table::OWED, version))? {
-                Some(bytes) => {
-                    let owed: Owed = unpack(&bytes)?;
-                    // Of a removed file nobody needs them any more: the home says so when it has the removal. (What became one
-                    // with an equal file is there.)
-                    let is_gone = self.is_gone(owed.file)? && self.is_gone(FileId::made_by(version))?;
-                    if is_gone && !self.contents.called.contains(&version) {
-                        self.contents.wanted.remove(&version);
-                    } else {
-                        due.push((version, owed));
-                    }
-                }
-                None if self.missing(version)?.is_none() => {
-                    self.contents.wanted.remove(&version);
-                    if self.contents.called.remove(&version) {
-                        // The home has us on record for what we know by another name, or not any more: it is to ask others.
-                        self.contents.gone.insert(version, false);
-                    }
-                }
+        for version in candidates {
+            match Self::lent(core, version)? {
+                Some(lent) => due.push((version, Owed { file: lent.file, content: lent.content })),
+                // What nobody has of us is pushed without being asked for.
                 None => {
-                    self.contents.wanted.remove(&version);
-                    self.contents.wanted_below.insert(version);
+                    self.wanted.remove(&version);
                 }
             }
         }
         Ok(due)
     }
 
-    /// Whether nobody needs what a file holds. A version that became a copy has its record's number for its file, and may be shown there
-    /// while the file into which it was stored is removed.
-    fn is_gone(&self, file: FileId) -> Result<bool, StorageError> {
-        Ok(self.inode_meant(file)?.is_none_or(|inode| inode.is_removed()))
-    }
-
-    /// Contents do not overtake their record, which may yet be cancelled.
-    pub(crate) fn is_sent(&self, version: RecordId) -> bool {
-        let sent = self.uplink.position().unwrap_or_default();
-        self.state.log().position_of(version).is_none_or(|position| position <= sent)
-    }
-
-    pub(crate) fn owed_due(&mut self) -> Result<Vec<(RecordId, Owed)>, StorageError> {
-        let durable = self.own_durable();
-        let room = self.config.pushes_max.saturating_sub(self.contents.pushing.len());
-        if room == 0 || self.contents.push_cursor >= durable || self.state.totals().owed == 0 {
-            return Ok(Vec::new());
-        }
-        let origin = self.config.origin;
-        let (until, _) = origin_range(table::OWED, origin, durable + 1);
+    /// Those that are here. The others are wanted no more, or when they come.
+    fn due_among<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        candidates: &[RecordId],
+    ) -> Result<Vec<(RecordId, Owed)>, StorageError> {
         let mut due = Vec::new();
-        while due.len() < room {
-            let (from, _) = origin_range(table::OWED, origin, self.contents.push_cursor + 1);
-            let rows = self.tx().scan_raw(&from, &until, room)?;
-            let is_end = rows.len() < room;
-            for (key, value) in rows {
-                let version = parse_record_key(&key)?;
-                if due.len() == room {
-                    break;
+        for version in candidates.iter().copied() {
+            match core.state.tx().get_raw(&record_key(table::OWED, version))? {
+                Some(bytes) => {
+                    let owed: Owed = unpack(&bytes)?;
+                    // Of a removed file nobody needs them any more: the home says so when it has the removal. (What became one
+                    // with an equal file is there.)
+                    let is_gone = Self::is_gone(core, owed.file)? && Self::is_gone(core, FileId::made_by(version))?;
+                    if is_gone && !self.called.contains(&version) {
+                        self.wanted.remove(&version);
+                    } else {
+                        due.push((version, owed));
+                    }
                 }
-                self.contents.push_cursor = version.sequence();
-                if !self.contents.pushing.contains(&version) && !self.contents.pushed.contains(&version) {
-                    due.push((version, unpack(&value)?));
+                None if Self::missing(core, version)?.is_none() => {
+                    self.wanted.remove(&version);
+                    if self.called.remove(&version) {
+                        // The home has us on record for what we know by another name, or not any more: it is to ask others.
+                        self.gone.insert(version, false);
+                    }
                 }
-            }
-            // What did not fit is looked for again from the last that did.
-            if is_end && due.len() < room {
-                self.contents.push_cursor = durable;
-                break;
+                None => {
+                    self.wanted.remove(&version);
+                    self.wanted_below.insert(version);
+                }
             }
         }
         Ok(due)
@@ -323,6 +357,12 @@ impl<S: MetaStore> Replica<S> {
 
     /// Whether nothing is left to push.
     pub(crate) fn pushes_done(&self) -> bool {
-        self.contents.pushing.is_empty() && self.contents.haves.is_empty()
+        self.pushing.is_empty() && self.haves.is_empty()
+    }
+
+    /// Whether nobody needs what a file holds. A version that became a copy has its record's number for its file, and may be shown there
+    /// while the file into which it was stored is removed.
+    fn is_gone<S: MetaStore>(core: &Core<S>, file: FileId) -> Result<bool, StorageError> {
+        Ok(core.state.inode_meant(file)?.is_none_or(|inode| inode.is_removed()))
     }
 }

@@ -12,9 +12,11 @@
 //! What the home has after all it says when it is offered, and the client lets go again.
 
 use crate::api::Role;
-use crate::replica::{PAGE, Replica};
+use crate::contents::Contents;
+use crate::histories::Histories;
+use crate::replica::{Core, PAGE, Replica};
 use crate::state::tables::{KeyKind, kind_range, parse_image_key, table, unpack_view};
-use crate::upstream::UplinkState;
+use crate::upstream::{Uplink, UplinkState};
 use std::collections::BTreeSet;
 use wayfs_types::{FileId, Image, Inode, Key, MetaStore, OriginId, StorageError, Time};
 
@@ -24,72 +26,85 @@ const RECOUNT: &[u8] = &[table::META, b's'];
 const FORMER_MAX: usize = 64;
 
 impl<S: MetaStore> Replica<S> {
-    pub(crate) fn read_recount(&mut self) -> Result<(), StorageError> {
-        self.contents.recount = self.state.store().get(RECOUNT)?.map(|_| kind_range(table::VIEW, KeyKind::Inode).0);
-        Ok(())
-    }
-
-    /// The home has less than it had told to be stable: what it lacks of ours is looked for when it is heard.
-    pub(crate) fn note_recount(&mut self) {
-        if self.config.role == Role::Client {
-            self.contents.recount = Some(kind_range(table::VIEW, KeyKind::Inode).0);
-            self.state.put_row(RECOUNT.to_vec(), Vec::new());
-        }
-    }
-
-    /// When to go on looking.
-    pub(crate) fn recount_timeout(&self) -> Option<Time> {
-        (self.contents.recount.is_some() && self.may_recount()).then_some(self.now)
-    }
-
     /// Whether it is yet to be seen what the home lacks of what this machine wrote under origins that it had before: of these no
     /// mark tells. What the driver has looked for in vain its home is told.
     pub(crate) fn is_recounting(&self) -> bool {
         let is_looking = self.contents.recount.is_some() || !self.contents.looks.is_empty();
-        self.config.role == Role::Client && self.histories.has_former() && is_looking
-    }
-
-    /// Whether what the parent calls stable is the word of the home of today, and whose our records are is settled.
-    fn may_recount(&self) -> bool {
-        let is_forked = self.uplink.state().is_none_or(|state| state == UplinkState::Forked);
-        self.is_trusted() && !is_forked && self.is_home_reachable(self.now) == Some(true)
+        self.core.config.role == Role::Client && self.histories.has_former() && is_looking
     }
 
     /// Goes on looking: one page of the view.
     pub(crate) fn recount_own(&mut self) -> Result<(), StorageError> {
-        if !self.may_recount() {
+        if !Contents::may_recount(&self.core, &self.uplink) {
             return Ok(());
         }
         let Some(from) = self.contents.recount.take() else { return Ok(()) };
-        let former: BTreeSet<OriginId> = self.former_origins(FORMER_MAX)?.into_iter().collect();
-        let rows = self.tx().scan_raw(&from, &kind_range(table::VIEW, KeyKind::Inode).1, PAGE)?;
+        let former: BTreeSet<OriginId> = Histories::former_origins(&mut self.core, FORMER_MAX)?.into_iter().collect();
+        let rows = self.core.state.tx().scan_raw(&from, &kind_range(table::VIEW, KeyKind::Inode).1, PAGE)?;
         let next = rows.last().filter(|_| rows.len() == PAGE).map(|(last, _)| [last.as_slice(), &[0]].concat());
         for (key, value) in rows {
             if let (Key::Inode(file), Image::Inode(inode)) = (parse_image_key(&key)?, unpack_view(&value)?.image) {
-                self.seek_own(file, &inode, &former)?;
+                self.contents.seek_own(&mut self.core, &self.uplink, file, &inode, &former)?;
             }
         }
         if next.is_none() {
-            self.state.delete_row(RECOUNT.to_vec());
+            self.core.state.delete_row(RECOUNT.to_vec());
             self.requests.note_levels_moved();
         }
         self.contents.recount = next;
         Ok(())
     }
+}
+
+impl Contents {
+    /// When to go on looking.
+    pub(crate) fn recount_timeout<S: MetaStore>(&self, core: &Core<S>, uplink: &Uplink) -> Option<Time> {
+        (self.recount.is_some() && Self::may_recount(core, uplink)).then_some(core.now)
+    }
+
+    /// Whether what the parent calls stable is the word of the home of today, and whose our records are is settled.
+    fn may_recount<S: MetaStore>(core: &Core<S>, uplink: &Uplink) -> bool {
+        let is_forked = core.standing().is_none_or(|state| state == UplinkState::Forked);
+        core.is_trusted() && !is_forked && uplink.is_home_reachable(core, core.now) == Some(true)
+    }
 
     /// Looks for contents that we wrote, that are not called stable, and for which nothing says that we answer.
-    fn seek_own(&mut self, file: FileId, inode: &Inode, former: &BTreeSet<OriginId>) -> Result<(), StorageError> {
+    fn seek_own<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        uplink: &Uplink,
+        file: FileId,
+        inode: &Inode,
+        former: &BTreeSet<OriginId>,
+    ) -> Result<(), StorageError> {
         let (version, content) = (inode.version, &inode.content);
-        let is_own = version.origin() == self.config.origin;
-        let is_ours = is_own || former.contains(&version.origin()) && !self.was_written_again(version);
+        let is_own = version.origin() == core.config.origin;
+        let is_ours = is_own || former.contains(&version.origin()) && !uplink.was_written_again(version);
         if content.root().is_none() || inode.is_removed() || !is_ours {
             return Ok(());
         }
-        let is_stable = is_own && version.sequence() <= self.marks(version.origin())?.stable;
-        if is_stable || self.owed(version)?.is_some() || self.lent(version)?.is_some() || self.is_vanished(version)? {
+        let is_stable = is_own && version.sequence() <= core.state.marks(version.origin())?.stable;
+        if is_stable
+            || Self::owed(core, version)?.is_some()
+            || Self::lent(core, version)?.is_some()
+            || Self::is_vanished(core, version)?
+        {
             return Ok(());
         }
-        self.look(file, version, content.clone());
+        self.look(core, file, version, content.clone());
         Ok(())
+    }
+
+    pub(crate) fn read_recount<S: MetaStore>(&mut self, core: &Core<S>) -> Result<(), StorageError> {
+        self.recount = core.state.store().get(RECOUNT)?.map(|_| kind_range(table::VIEW, KeyKind::Inode).0);
+        Ok(())
+    }
+
+    /// The home has less than it had told to be stable: what it lacks of ours is looked for when it is heard.
+    pub(crate) fn note_recount<S: MetaStore>(&mut self, core: &mut Core<S>) {
+        if core.config.role == Role::Client {
+            self.recount = Some(kind_range(table::VIEW, KeyKind::Inode).0);
+            core.state.put_row(RECOUNT.to_vec(), Vec::new());
+        }
     }
 }

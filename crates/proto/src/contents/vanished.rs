@@ -13,10 +13,13 @@
 //! ```
 
 use crate::api::{Output, PeerId, Role};
+use crate::children::Children;
 use crate::contents::lent::{AWAY_MAX, Lent};
-use crate::contents::{AWAITED, Missing, Owed, size_of};
-use crate::replica::{Replica, StepError};
+use crate::contents::{AWAITED, Contents, Missing, Owed, size_of};
+use crate::histories::Histories;
+use crate::replica::{Core, Replica, StepError};
 use crate::state::tables::{pack, parse_record_key, record_key, root_key, table, unpack};
+use crate::upstream::Uplink;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use wayfs_types::{Content, FileId, MetaStore, OriginId, RecordId, StorageError, WallTime};
@@ -43,291 +46,387 @@ pub(crate) struct Vanished {
 
 /// The half of whoever had them.
 impl<S: MetaStore> Replica<S> {
-    /// [`crate::Input::ContentGone`]: the contents of a version are not in the chunk store, and whoever could be asked has
-    /// them not.
-    pub(crate) fn handle_content_gone(
+    /// [`crate::Input::Sought`]: what the driver found of what was looked for.
+    pub(crate) fn handle_found(
         &mut self,
-        file: FileId,
-        version: RecordId,
-        content: &Content,
-    ) -> Result<(), StorageError> {
-        self.contents.pushing.remove(&version);
-        match self.config.role {
-            Role::Client => {
-                let was_owed = self.owed(version)?.is_some();
-                if let Some((file, content)) = self.take_duty(version)? {
-                    tracing::error!(%version, was_owed, "the bytes of a version are gone here");
-                    // What it lent a server has.
-                    if was_owed {
-                        self.put_vanished(version, file, content)?;
-                    }
-                    self.contents.gone.insert(version, was_owed);
-                    self.state.stage_own_marks();
-                }
-            }
-            Role::Station => {
-                let Some((file, content)) = self.take_duty(version)? else { return Ok(()) };
-                self.put_unheld(version, file, content)?;
-                self.contents.gone.insert(version, false);
-                // Its writer keeps its copy until the home has one.
-                self.children.tell(version.origin(), Down::Want { versions: vec![version] });
-            }
-            Role::Home => {
-                let is_shown = wayfs_tree::inode(&self.tx(), file)?
-                    .is_some_and(|inode| inode.version == version && inode.content == *content);
-                let is_known = self.missing(version)?.is_some() || self.is_vanished(version)?;
-                if is_shown && !is_known {
-                    self.put_unheld(version, file, content.clone())?;
-                    self.note_holders_moved();
-                }
-            }
-        }
-        Ok(())
-    }
-
-    pub(crate) fn owed(&mut self, version: RecordId) -> Result<Option<Owed>, StorageError> {
-        self.tx().get_raw(&record_key(table::OWED, version))?.map(|bytes| unpack(&bytes)).transpose()
-    }
-
-    /// Takes out the row by which this replica answers for contents. Answers what it was about.
-    fn take_duty(&mut self, version: RecordId) -> Result<Option<(FileId, Content)>, StorageError> {
-        if let Some(Owed { file, content }) = self.owed(version)? {
-            self.release(version)?;
-            return Ok(Some((file, content)));
-        }
-        let Some(Lent { file, content, .. }) = self.lent(version)? else { return Ok(None) };
-        self.take_lent(version)?;
-        Ok(Some((file, content)))
-    }
-
-    pub(crate) fn put_vanished(
-        &mut self,
-        version: RecordId,
-        file: FileId,
+        (file, version): (FileId, RecordId),
         content: Content,
-    ) -> Result<(), StorageError> {
-        let key = record_key(VANISHED, version);
-        if self.config.role == Role::Client && self.tx().get_raw(&key)?.is_none() {
-            self.state.stage_totals().vanished += 1;
-            self.state.stage_totals().vanished_bytes += size_of(&content);
+        is_here: bool,
+    ) -> Result<(), StepError> {
+        if self.core.config.role == Role::Client {
+            self.requests.note_levels_moved();
         }
-        self.state.put_row(key, pack(&Vanished { file, content, at: self.wall }));
-        self.contents.note_row(VANISHED, version);
-        Ok(())
-    }
-
-    /// The home has decided what became of a version, or it turned up.
-    pub(crate) fn take_vanished(&mut self, version: RecordId) -> Result<(), StorageError> {
-        let key = record_key(VANISHED, version);
-        if let Some(bytes) = self.tx().get_raw(&key)? {
-            let vanished: Vanished = unpack(&bytes)?;
-            self.state.delete_row(key);
-            if self.config.role == Role::Client {
-                self.state.stage_totals().vanished -= 1;
-                self.state.stage_totals().vanished_bytes -= size_of(&vanished.content);
-            }
-        }
-        self.contents.gone.remove(&version);
-        Ok(())
-    }
-
-    pub(crate) fn is_vanished(&mut self, version: RecordId) -> Result<bool, StorageError> {
-        Ok(self.tx().get_raw(&record_key(VANISHED, version))?.is_some())
-    }
-
-    /// Contents that nobody has on record.
-    fn put_unheld(&mut self, version: RecordId, file: FileId, content: Content) -> Result<(), StorageError> {
-        let Some(root) = content.root() else { return Ok(()) };
-        if self.missing(version)?.is_some() {
+        if self.contents.is_stale_look(version) {
             return Ok(());
         }
-        self.state.stage_totals().missing += 1;
-        self.state.stage_totals().missing_bytes += size_of(&content);
-        self.state.stage_marks(version.origin());
-        self.state.put_row(root_key(&root, version), Vec::new());
-        self.state.put_row(record_key(table::MISSING, version), pack(&Missing::of(file, version, content)));
-        self.contents.note_row(table::MISSING, version);
+        match (self.core.config.role, is_here) {
+            (Role::Home, _) => self.end_look(version, &content, is_here)?,
+            (Role::Station, true) => {
+                if let Some(missing) = Contents::missing(&mut self.core, version)? {
+                    self.contents.settle_missing(&mut self.core, &mut self.children, version, &missing);
+                }
+                self.contents.owe(&mut self.core, version, file, content)?;
+            }
+            (Role::Client, true) if Contents::owed(&mut self.core, version)?.is_some() => {}
+            // Written again, and not sent yet: it goes up like all that is new.
+            (Role::Client, true)
+                if version.origin() == self.core.config.origin
+                    && version.sequence()
+                        > self.uplink.sent_through().max(self.uplink.parent_has(self.core.config.origin)) =>
+            {
+                self.contents.take_vanished(&mut self.core, version)?;
+                self.contents.owe(&mut self.core, version, file, content)?;
+                self.core.state.stage_own_marks();
+            }
+            // Only writers are asked.
+            (Role::Client, true) => self.contents.lend_again(&mut self.core, &self.uplink, version, file, content)?,
+            (Role::Client, false) => {
+                self.contents.gone.insert(version, true);
+            }
+            // The home may have us on record for it.
+            (Role::Station, false) if !Contents::is_held_below(&mut self.core, &self.children, version)? => {
+                self.contents.gone.insert(version, false);
+            }
+            (Role::Station, false) => {}
+        }
         Ok(())
     }
+}
 
+impl Contents {
     /// Tells the parent of what is gone, as far as it has the records.
-    pub(crate) fn tell_gone(&mut self) -> Result<(), StorageError> {
-        if self.config.role == Role::Home || self.contents.gone.is_empty() || !self.uplink.is_up() {
+    pub(crate) fn tell_gone<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &Children,
+        uplink: &Uplink,
+    ) -> Result<(), StorageError> {
+        if core.config.role == Role::Home || self.gone.is_empty() || !core.has_parent() {
             return Ok(());
         }
         let (mut by_writer, mut others) = (Vec::new(), Vec::new());
-        for (version, writer) in self.contents.gone.clone() {
-            if !self.is_known_above(version) {
+        for (version, writer) in self.gone.clone() {
+            if !Self::is_known_above(core, uplink, version) {
                 continue;
             }
-            self.contents.gone.remove(&version);
-            if self.config.role == Role::Station && self.is_held_below(version)? {
+            self.gone.remove(&version);
+            if core.config.role == Role::Station && Self::is_held_below(core, children, version)? {
                 continue;
             }
             if writer { by_writer.push(version) } else { others.push(version) }
         }
         for (versions, writer) in [(by_writer, true), (others, false)] {
             for part in versions.chunks(GONE_PER_MESSAGE) {
-                self.tell_parent(Up::Gone { versions: part.to_vec(), writer });
+                core.tell_parent(Up::Gone { versions: part.to_vec(), writer });
             }
         }
         Ok(())
     }
 
     /// Whether the parent has the record of a version of our log, so that a word about its contents says something to it.
-    fn is_known_above(&self, version: RecordId) -> bool {
-        let applied = self.uplink.applied_of(version.origin());
-        let is_ours = match self.config.role {
-            Role::Client => version.origin() == self.config.origin,
+    fn is_known_above<S: MetaStore>(core: &Core<S>, uplink: &Uplink, version: RecordId) -> bool {
+        let applied = uplink.applied_of(version.origin());
+        let is_ours = match core.config.role {
+            Role::Client => version.origin() == core.config.origin,
             Role::Station | Role::Home => {
-                let item = self.state.log().position_of(version).and_then(|position| self.state.log().item(position));
+                let item = core.state.log().position_of(version).and_then(|position| core.state.log().item(position));
                 item.is_some_and(|item| item.tentative)
             }
         };
         !is_ours || version.sequence() <= applied
     }
 
-    /// Whether we, or somebody below us who is there, have contents by the records.
-    fn is_held_below(&mut self, version: RecordId) -> Result<bool, StorageError> {
-        if self.owed(version)?.is_some() {
-            return Ok(true);
-        }
-        let Some(missing) = self.missing(version)? else { return Ok(false) };
-        Ok(missing.everybody().any(|child| self.will_bring(child, version)))
-    }
-
-    /// Whether a child is there that brings contents by this name. What we wrote again in place of a client it knows by another one:
-    /// it brings it by that, if it still has it.
-    fn will_bring(&self, child: OriginId, version: RecordId) -> bool {
-        let is_station = || self.children.is_station(child);
-        self.children.peer_of(child).is_some() && (version.origin() != self.config.origin || is_station())
-    }
-
-    /// In a new session all of it is told again: the home answers what it has decided.
-    pub(crate) fn retell_gone(&mut self) -> Result<(), StorageError> {
-        if self.config.role == Role::Station {
-            self.note_child_away();
-            return Ok(());
-        }
-        let mut gone = BTreeMap::new();
-        self.each(&[VANISHED], &[VANISHED + 1], |key, _| {
-            gone.insert(parse_record_key(key)?, true);
-            Ok(())
-        })?;
-        self.contents.gone.extend(gone);
-        Ok(())
-    }
-
-    /// A child went: if it stays away, what it alone has cannot be had through us.
-    pub(crate) fn note_child_away(&mut self) {
-        if self.config.role == Role::Station {
-            let at = self.now + AWAY_MAX;
-            self.contents.gone_at = Some(self.contents.gone_at.map_or(at, |known| known.min(at)));
-        }
-    }
-
     /// Tells the home, when it is time, which contents nobody below us has who is there. What we wrote again, and a client who is there
     /// may have by another name, is looked for first.
-    pub(crate) fn look_for_gone(&mut self) -> Result<(), StorageError> {
-        if self.contents.gone_at.is_none_or(|at| self.now < at) {
+    pub(crate) fn look_for_gone<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        uplink: &Uplink,
+    ) -> Result<(), StorageError> {
+        if self.gone_at.is_none_or(|at| core.now < at) {
             return Ok(());
         }
-        self.contents.gone_at = None;
+        self.gone_at = None;
         let (mut gone, mut doubtful) = (Vec::new(), Vec::new());
-        self.each(&[table::MISSING], &[table::MISSING + 1], |key, value| {
+        core.state.each(&[table::MISSING], &[table::MISSING + 1], |key, value| {
             let (version, missing) = (parse_record_key(key)?, unpack::<Missing>(value)?);
-            if missing.everybody().all(|child| self.children.peer_of(child).is_none()) {
+            if missing.everybody().all(|child| children.peer_of(child).is_none()) {
                 gone.push((version, missing));
-            } else if !missing.everybody().any(|child| self.will_bring(child, version)) {
+            } else if !missing.everybody().any(|child| Self::will_bring(core, children, child, version)) {
                 doubtful.push((version, missing));
             }
             Ok(())
         })?;
         for (version, missing) in gone {
-            let writer = self.is_vanished(version)?;
-            if !writer && !self.writers_below(version.origin())?.is_empty() {
+            let writer = Self::is_vanished(core, version)?;
+            if !writer && !Self::writers_below(core, children, version.origin())?.is_empty() {
                 // It is there by another number, and the only one who can say that it has nothing.
                 let held = HeldVersion { version, file: missing.file, content: missing.content };
-                self.handle_sought(vec![held])?;
+                self.handle_sought(core, children, uplink, vec![held])?;
             } else {
-                self.contents.gone.insert(version, writer);
+                self.gone.insert(version, writer);
             }
         }
         for (version, missing) in doubtful {
-            self.look(missing.file, version, missing.content);
+            self.look(core, missing.file, version, missing.content);
         }
         Ok(())
     }
 
     /// The home looks for contents that nobody has on record.
-    pub(crate) fn handle_sought(&mut self, versions: Vec<HeldVersion>) -> Result<(), StorageError> {
+    pub(crate) fn handle_sought<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        uplink: &Uplink,
+        versions: Vec<HeldVersion>,
+    ) -> Result<(), StorageError> {
         let mut below = Vec::new();
         for HeldVersion { version, file, content } in versions {
-            if self.owed(version)?.is_some() {
-                match self.config.role {
-                    Role::Station => self.contents.have(version),
+            if Self::owed(core, version)?.is_some() {
+                match core.config.role {
+                    Role::Station => self.have(version),
                     // It is told and pushed like all that nobody has called safe, whatever is said of what came later.
                     Role::Client | Role::Home => {
                         self.keep_sought(HeldVersion { version, file, content: content.clone() });
-                        self.offer_former(version, file, content);
+                        Self::offer_former(core, version, file, content);
                     }
                 }
                 continue;
             }
-            if let Some(Lent { file, content, to }) = self.lent(version)? {
+            if let Some(Lent { file, content, to }) = Self::lent(core, version)? {
                 let held = HeldVersion { version, file, content };
                 self.keep_sought(held.clone());
                 let to = to.map(|stamp| stamp.origin);
-                self.offer_lent(LentVersion { held, to });
+                Self::offer_lent(core, uplink, LentVersion { held, to });
                 continue;
             }
             if content.root().is_none() {
-                self.contents.gone.insert(version, true);
+                self.gone.insert(version, true);
                 continue;
             }
-            if self.is_held_below(version)? {
-                self.contents.spares.insert(version);
+            if Self::is_held_below(core, children, version)? {
+                self.spares.insert(version);
                 continue;
             }
             let held = HeldVersion { version, file, content: content.clone() };
-            if self.config.role == Role::Station {
+            if core.config.role == Role::Station {
                 self.keep_sought(held.clone());
             }
             below.push(held);
-            self.look(file, version, content);
+            self.look(core, file, version, content);
         }
-        if self.config.role == Role::Station && !below.is_empty() {
+        if core.config.role == Role::Station && !below.is_empty() {
             let mut by_child: BTreeMap<OriginId, Vec<HeldVersion>> = BTreeMap::new();
             for held in below {
-                for child in self.writers_below(held.version.origin())? {
+                for child in Self::writers_below(core, children, held.version.origin())? {
                     by_child.entry(child).or_default().push(held.clone());
                 }
             }
             for (child, versions) in by_child {
-                self.children.tell(child, Down::Seek { versions });
+                children.tell(child, Down::Seek { versions });
             }
         }
         Ok(())
     }
 
-    /// Has the driver look for contents.
-    pub(crate) fn look(&mut self, file: FileId, version: RecordId, content: Content) {
-        if self.config.role == Role::Client {
-            *self.contents.looks.entry(version).or_default() += 1;
-        }
-        self.state.stage_output(Output::Seek { file, version, content });
+    /// Records of ours are written again by other names: what the driver looks for by these is nobody's business any more.
+    pub(crate) fn call_looks_off(&mut self, uplink: &Uplink) {
+        let looks = self.looks.iter().map(|(version, count)| (*version, *count));
+        let stale: Vec<_> = looks.filter(|(version, _)| uplink.was_written_again(*version)).collect();
+        self.stale_looks.extend(stale);
     }
 
-    /// Records of ours are written again by other names: what the driver looks for by these is nobody's business any more.
-    pub(crate) fn call_looks_off(&mut self) {
-        let looks = self.contents.looks.iter().map(|(version, count)| (*version, *count));
-        let stale: Vec<_> = looks.filter(|(version, _)| self.was_written_again(*version)).collect();
-        self.contents.stale_looks.extend(stale);
+    /// [`crate::Input::ContentGone`]: the contents of a version are not in the chunk store, and whoever could be asked has
+    /// them not.
+    pub(crate) fn handle_content_gone<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        file: FileId,
+        version: RecordId,
+        content: &Content,
+    ) -> Result<(), StorageError> {
+        self.pushing.remove(&version);
+        match core.config.role {
+            Role::Client => {
+                let was_owed = Self::owed(core, version)?.is_some();
+                if let Some((file, content)) = self.take_duty(core, version)? {
+                    tracing::error!(%version, was_owed, "the bytes of a version are gone here");
+                    // What it lent a server has.
+                    if was_owed {
+                        self.put_vanished(core, version, file, content)?;
+                    }
+                    self.gone.insert(version, was_owed);
+                    core.state.stage_own_marks();
+                }
+            }
+            Role::Station => {
+                let Some((file, content)) = self.take_duty(core, version)? else { return Ok(()) };
+                self.put_unheld(core, version, file, content)?;
+                self.gone.insert(version, false);
+                // Its writer keeps its copy until the home has one.
+                children.tell(version.origin(), Down::Want { versions: vec![version] });
+            }
+            Role::Home => {
+                let is_shown = wayfs_tree::inode(&core.state.tx(), file)?
+                    .is_some_and(|inode| inode.version == version && inode.content == *content);
+                let is_known = Self::missing(core, version)?.is_some() || Self::is_vanished(core, version)?;
+                if is_shown && !is_known {
+                    self.put_unheld(core, version, file, content.clone())?;
+                    self.note_holders_moved(core);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether we, or somebody below us who is there, have contents by the records.
+    fn is_held_below<S: MetaStore>(
+        core: &mut Core<S>,
+        children: &Children,
+        version: RecordId,
+    ) -> Result<bool, StorageError> {
+        if Self::owed(core, version)?.is_some() {
+            return Ok(true);
+        }
+        let Some(missing) = Self::missing(core, version)? else { return Ok(false) };
+        Ok(missing.everybody().any(|child| Self::will_bring(core, children, child, version)))
+    }
+
+    /// Whether a child is there that brings contents by this name. What we wrote again in place of a client it knows by another one:
+    /// it brings it by that, if it still has it.
+    fn will_bring<S: MetaStore>(core: &Core<S>, children: &Children, child: OriginId, version: RecordId) -> bool {
+        let is_station = || children.is_station(child);
+        children.peer_of(child).is_some() && (version.origin() != core.config.origin || is_station())
+    }
+
+    /// Clients of ours with a session who wrote under an origin, be it one that they had before.
+    pub(crate) fn writers_below<S: MetaStore>(
+        core: &mut Core<S>,
+        children: &Children,
+        origin: OriginId,
+    ) -> Result<Vec<OriginId>, StorageError> {
+        let Some(node) = Children::origin_image(core, origin)?.map(|image| image.node) else {
+            return Ok(Vec::new());
+        };
+        let clients: Vec<OriginId> = children.greeted_clients().collect();
+        let mut writers = Vec::new();
+        for client in clients {
+            if Children::origin_image(core, client)?.is_some_and(|image| image.node == node) {
+                writers.push(client);
+            }
+        }
+        Ok(writers)
+    }
+
+    /// Takes out the row by which this replica answers for contents. Answers what it was about.
+    fn take_duty<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        version: RecordId,
+    ) -> Result<Option<(FileId, Content)>, StorageError> {
+        if let Some(Owed { file, content }) = Self::owed(core, version)? {
+            self.release(core, version)?;
+            return Ok(Some((file, content)));
+        }
+        let Some(Lent { file, content, .. }) = Self::lent(core, version)? else { return Ok(None) };
+        self.take_lent(core, version)?;
+        Ok(Some((file, content)))
+    }
+
+    pub(crate) fn put_vanished<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        version: RecordId,
+        file: FileId,
+        content: Content,
+    ) -> Result<(), StorageError> {
+        let key = record_key(VANISHED, version);
+        if core.config.role == Role::Client && core.state.tx().get_raw(&key)?.is_none() {
+            core.state.stage_totals().vanished += 1;
+            core.state.stage_totals().vanished_bytes += size_of(&content);
+        }
+        core.state.put_row(key, pack(&Vanished { file, content, at: core.wall }));
+        self.note_row(VANISHED, version);
+        Ok(())
+    }
+
+    /// The home has decided what became of a version, or it turned up.
+    pub(crate) fn take_vanished<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        version: RecordId,
+    ) -> Result<(), StorageError> {
+        let key = record_key(VANISHED, version);
+        if let Some(bytes) = core.state.tx().get_raw(&key)? {
+            let vanished: Vanished = unpack(&bytes)?;
+            core.state.delete_row(key);
+            if core.config.role == Role::Client {
+                core.state.stage_totals().vanished -= 1;
+                core.state.stage_totals().vanished_bytes -= size_of(&vanished.content);
+            }
+        }
+        self.gone.remove(&version);
+        Ok(())
+    }
+
+    /// Contents that nobody has on record.
+    fn put_unheld<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        version: RecordId,
+        file: FileId,
+        content: Content,
+    ) -> Result<(), StorageError> {
+        let Some(root) = content.root() else { return Ok(()) };
+        if Self::missing(core, version)?.is_some() {
+            return Ok(());
+        }
+        core.state.stage_totals().missing += 1;
+        core.state.stage_totals().missing_bytes += size_of(&content);
+        core.state.stage_marks(version.origin());
+        core.state.put_row(root_key(&root, version), Vec::new());
+        core.state.put_row(record_key(table::MISSING, version), pack(&Missing::of(file, version, content)));
+        self.note_row(table::MISSING, version);
+        Ok(())
+    }
+
+    /// In a new session all of it is told again: the home answers what it has decided.
+    pub(crate) fn retell_gone<S: MetaStore>(&mut self, core: &Core<S>) -> Result<(), StorageError> {
+        if core.config.role == Role::Station {
+            self.note_child_away(core);
+            return Ok(());
+        }
+        let mut gone = BTreeMap::new();
+        core.state.each(&[VANISHED], &[VANISHED + 1], |key, _| {
+            gone.insert(parse_record_key(key)?, true);
+            Ok(())
+        })?;
+        self.gone.extend(gone);
+        Ok(())
+    }
+
+    /// A child went: if it stays away, what it alone has cannot be had through us.
+    pub(crate) fn note_child_away<S: MetaStore>(&mut self, core: &Core<S>) {
+        if core.config.role == Role::Station {
+            let at = core.now + AWAY_MAX;
+            self.gone_at = Some(self.gone_at.map_or(at, |known| known.min(at)));
+        }
+    }
+
+    /// Has the driver look for contents.
+    pub(crate) fn look<S: MetaStore>(&mut self, core: &mut Core<S>, file: FileId, version: RecordId, content: Content) {
+        if core.config.role == Role::Client {
+            *self.looks.entry(version).or_default() += 1;
+        }
+        core.state.stage_output(Output::Seek { file, version, content });
     }
 
     /// The driver has looked. Whether nobody wants to know any more what it found.
     fn is_stale_look(&mut self, version: RecordId) -> bool {
-        for (looks, is_stale) in [(&mut self.contents.looks, false), (&mut self.contents.stale_looks, true)] {
+        for (looks, is_stale) in [(&mut self.looks, false), (&mut self.stale_looks, true)] {
             let Some(count) = looks.get_mut(&version) else { continue };
             *count -= 1;
             if *count == 0 {
@@ -341,134 +440,93 @@ impl<S: MetaStore> Replica<S> {
     }
 
     pub(crate) fn keep_sought(&mut self, held: HeldVersion) {
-        if self.contents.sought.len() < SOUGHT_MAX {
-            self.contents.sought.insert(held.version, held);
+        if self.sought.len() < SOUGHT_MAX {
+            self.sought.insert(held.version, held);
         }
     }
 
-    /// Clients of ours with a session who wrote under an origin, be it one that they had before.
-    pub(crate) fn writers_below(&mut self, origin: OriginId) -> Result<Vec<OriginId>, StorageError> {
-        let Some(node) = self.origin_image(origin)?.map(|image| image.node) else { return Ok(Vec::new()) };
-        let clients: Vec<OriginId> = self.children.greeted_clients().collect();
-        let mut writers = Vec::new();
-        for client in clients {
-            if self.origin_image(client)?.is_some_and(|image| image.node == node) {
-                writers.push(client);
-            }
-        }
-        Ok(writers)
+    pub(crate) fn owed<S: MetaStore>(core: &mut Core<S>, version: RecordId) -> Result<Option<Owed>, StorageError> {
+        core.state.tx().get_raw(&record_key(table::OWED, version))?.map(|bytes| unpack(&bytes)).transpose()
     }
 
-    /// [`crate::Input::Sought`]: what the driver found of what was looked for.
-    pub(crate) fn handle_found(
-        &mut self,
-        (file, version): (FileId, RecordId),
-        content: Content,
-        is_here: bool,
-    ) -> Result<(), StepError> {
-        if self.config.role == Role::Client {
-            self.requests.note_levels_moved();
-        }
-        if self.is_stale_look(version) {
-            return Ok(());
-        }
-        match (self.config.role, is_here) {
-            (Role::Home, _) => self.end_look(version, &content, is_here)?,
-            (Role::Station, true) => {
-                if let Some(missing) = self.missing(version)? {
-                    self.settle_missing(version, &missing);
-                }
-                self.owe(version, file, content)?;
-            }
-            (Role::Client, true) if self.owed(version)?.is_some() => {}
-            // Written again, and not sent yet: it goes up like all that is new.
-            (Role::Client, true)
-                if version.origin() == self.config.origin
-                    && version.sequence() > self.uplink.sent_through().max(self.parent_has(self.config.origin)) =>
-            {
-                self.take_vanished(version)?;
-                self.owe(version, file, content)?;
-                self.state.stage_own_marks();
-            }
-            // Only writers are asked.
-            (Role::Client, true) => self.lend_again(version, file, content)?,
-            (Role::Client, false) => {
-                self.contents.gone.insert(version, true);
-            }
-            // The home may have us on record for it.
-            (Role::Station, false) if !self.is_held_below(version)? => {
-                self.contents.gone.insert(version, false);
-            }
-            (Role::Station, false) => {}
-        }
-        Ok(())
+    pub(crate) fn is_vanished<S: MetaStore>(core: &mut Core<S>, version: RecordId) -> Result<bool, StorageError> {
+        Ok(core.state.tx().get_raw(&record_key(VANISHED, version))?.is_some())
     }
 }
 
 /// The parent's half.
-impl<S: MetaStore> Replica<S> {
+impl Contents {
     /// A child says that neither it nor anybody below it has contents.
-    pub(crate) fn handle_gone(
+    pub(crate) fn handle_gone<S: MetaStore>(
         &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
         peer: PeerId,
         child: OriginId,
         (versions, writer): (Vec<RecordId>, bool),
     ) -> Result<(), StepError> {
-        let is_station = self.children.is_station(child);
+        let is_station = children.is_station(child);
         if !is_station {
             for version in &versions {
-                if !self.may_speak_for(child, version.origin())? {
+                if !Self::may_speak_for(core, child, version.origin())? {
                     return Err(StepError::Peer(peer, "says of another's contents that they are gone".to_owned()));
                 }
             }
         }
         for version in versions {
-            self.note_gone(child, version, (is_station, writer))?;
+            self.note_nowhere(core, children, child, version, (is_station, writer))?;
         }
-        self.note_holders_moved();
+        self.note_holders_moved(core);
         Ok(())
     }
 
     /// Whether the writer of an origin's records is on record under a number under which it has no session: it said that it has
     /// nothing by the one that it has. (A copy that goes on under this one, and has it after all, tells so when it comes.)
-    fn is_of_writer(&mut self, other: OriginId, origin: OriginId) -> Result<bool, StorageError> {
-        Ok(self.children.peer_of(other).is_none() && self.speaks_for(origin, other)?)
+    fn is_of_writer<S: MetaStore>(
+        core: &mut Core<S>,
+        children: &Children,
+        other: OriginId,
+        origin: OriginId,
+    ) -> Result<bool, StorageError> {
+        Ok(children.peer_of(other).is_none() && Self::speaks_for(core, origin, other)?)
     }
 
-    fn note_gone(
+    fn note_nowhere<S: MetaStore>(
         &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
         child: OriginId,
         version: RecordId,
         (is_station, writer): (bool, bool),
     ) -> Result<(), StorageError> {
         let origin = version.origin();
-        let Some(mut missing) = self.missing(version)? else {
-            let is_owed = self.owed(version)?.is_some();
-            if self.contents.sought.remove(&version).is_some() && !is_owed {
-                self.contents.gone.insert(version, writer);
+        let Some(mut missing) = Self::missing(core, version)? else {
+            let is_owed = Self::owed(core, version)?.is_some();
+            if self.sought.remove(&version).is_some() && !is_owed {
+                self.gone.insert(version, writer);
                 return Ok(());
             }
-            if self.config.role == Role::Home && self.has_record(version)?
-                || !is_owed && self.marks(origin)?.stable >= version.sequence()
+            if core.config.role == Role::Home && Histories::has_record(core, version)?
+                || !is_owed && core.state.marks(origin)?.stable >= version.sequence()
             {
                 // It is here, was replaced, or is declared lost.
-                self.children.tell_stable(child, version);
-            } else if self.config.role == Role::Station && !is_owed {
-                self.contents.gone.insert(version, writer);
+                children.tell_stable(child, version);
+            } else if core.config.role == Role::Station && !is_owed {
+                self.gone.insert(version, writer);
             }
             return Ok(());
         };
-        if self.config.role == Role::Home && is_station && self.contents.said_gone.len() < SAID_GONE_MAX {
-            self.contents.said_gone.entry(version).or_default().insert(child);
+        if core.config.role == Role::Home && is_station && self.said_gone.len() < SAID_GONE_MAX {
+            self.said_gone.entry(version).or_default().insert(child);
         }
         // What a station wrote itself, in place of others, it answers for alone; under a number that it had before, too.
         let is_its_own =
-            origin == child || self.children.peer_of(origin).is_none() && self.speaks_for(child, origin)?;
+            origin == child || children.peer_of(origin).is_none() && Self::speaks_for(core, child, origin)?;
         let writer = writer || is_station && is_its_own;
         let (mut holders, mut spares) = (Vec::new(), Vec::new());
         for (of, kept) in [(missing.holders, &mut holders), (missing.spares, &mut spares)] {
             for other in of {
-                if other != child && !(writer && self.is_of_writer(other, origin)?) {
+                if other != child && !(writer && Self::is_of_writer(core, children, other, origin)?) {
                     kept.push(other);
                 }
             }
@@ -477,19 +535,19 @@ impl<S: MetaStore> Replica<S> {
         // Another said that this one has it.
         missing.claimed = missing.claimed.filter(|claimed| *claimed != child);
         if writer {
-            self.put_vanished(version, missing.file, missing.content.clone())?;
+            self.put_vanished(core, version, missing.file, missing.content.clone())?;
         }
         if writer || !is_station {
-            self.state.delete_row(record_key(AWAITED, version));
+            core.state.delete_row(record_key(AWAITED, version));
         }
-        self.state.stage_marks(origin);
-        if self.config.role == Role::Station && missing.everybody().next().is_none() {
-            self.contents.gone.insert(version, writer);
-        } else if !missing.everybody().any(|child| self.children.peer_of(child).is_some()) {
+        core.state.stage_marks(origin);
+        if core.config.role == Role::Station && missing.everybody().next().is_none() {
+            self.gone.insert(version, writer);
+        } else if !missing.everybody().any(|child| children.peer_of(child).is_some()) {
             // The others may be away for good, or be numbers that this one had before.
-            self.note_child_away();
+            self.note_child_away(core);
         }
-        self.state.put_row(record_key(table::MISSING, version), pack(&missing));
+        core.state.put_row(record_key(table::MISSING, version), pack(&missing));
         Ok(())
     }
 }

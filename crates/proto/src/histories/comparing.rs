@@ -15,9 +15,13 @@
 //! what its writers wrote; it names the span and the hash at its end, and the span is taken whole or not at all.
 
 use crate::api::{PeerId, Role};
+use crate::children::Children;
+use crate::histories::Histories;
+use crate::members::Members;
 use crate::members::seals::Written;
-use crate::replica::{Replica, StepError};
+use crate::replica::{Core, Replica, StepError};
 use crate::state::log::LogItem;
+use crate::upstream::Uplink;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use wayfs_tree::{applied_chain, chained};
@@ -52,60 +56,16 @@ impl Told {
 
 /// The child's half.
 impl<S: MetaStore> Replica<S> {
-    /// Says upon what records were written whose predecessor was not sent in this session.
-    pub(crate) fn state_histories(&mut self, records: &[(Chain, &Record)]) {
-        if !self.uplink.is_up() {
-            return;
-        }
-        let mut chains = Vec::new();
-        for (before, record) in records {
-            let (origin, follows) = (record.id.origin(), record.follows());
-            let is_new_life = matches!(record.op, Op::Skip { .. });
-            if self.uplink.note_told(record.id) != Some(follows) && follows > 0 && !is_new_life {
-                chains.push(Applied { origin, through: follows, chain: *before });
-            }
-        }
-        if !chains.is_empty() {
-            self.tell_parent(Up::Chains { chains });
-        }
-    }
-
-    /// The running hash at a sequence of an origin, if we still have it.
-    fn known_chain(&mut self, origin: OriginId, sequence: u64) -> Result<Option<Chain>, StorageError> {
-        if sequence == 0 {
-            return Ok(Some(Chain::START));
-        }
-        if let Some(confirmed) = self.confirmed_origin(origin)?
-            && confirmed.applied == sequence
-        {
-            return Ok(Some(confirmed.chain));
-        }
-        Ok(RecordId::new(origin, sequence).ok().and_then(|record| self.state.log().chain_at(record)))
-    }
-
-    /// What the parent has confirmed of an origin.
-    pub(crate) fn confirmed_origin(&mut self, origin: OriginId) -> Result<Option<Arc<Origin>>, StorageError> {
-        let key = Key::Origin(origin);
-        let image = match self.shadow(&key)? {
-            Some(shadow) => shadow.image,
-            None => wayfs_tree::View::image(&self.tx(), &key)?,
-        };
-        Ok(match image {
-            Some(Image::Origin(origin)) => Some(origin),
-            _ => None,
-        })
-    }
-
     /// Whether the parent's word of our own records is about other ones than ours, and how that shows.
     fn own_fork(&mut self, through: u64, chain: Chain) -> Result<Option<String>, StorageError> {
-        let origin = self.config.origin;
+        let origin = self.core.config.origin;
         if self.is_of_another_copy(through) {
-            let last = self.state.sequence();
+            let last = self.core.state.sequence();
             let text =
                 format!("the parent has record {origin}.{through}, and {last} is the last that this store wrote");
             return Ok(Some(text));
         }
-        let known = self.known_chain(origin, through)?;
+        let known = Histories::known_chain(&mut self.core, origin, through)?;
         Ok(known.filter(|known| *known != chain).map(|_| format!("the parent has another record {origin}.{through}")))
     }
 
@@ -122,18 +82,19 @@ impl<S: MetaStore> Replica<S> {
                 fork = fork.or(self.own_fork(*through, *chain)?);
                 continue;
             }
-            if self.config.role == Role::Client {
+            if self.core.config.role == Role::Client {
                 // One that it had before: of that it sends nothing.
                 continue;
             }
-            let known = self.known_chain(*origin, *through)?;
+            let known = Histories::known_chain(&mut self.core, *origin, *through)?;
             let differs = known.is_some_and(|known| known != *chain);
             // A parent that was put back lacks what ours follow: it would refuse them for that. It speaks of the origins
             // that the greeting named; of others, whose first records came since, nothing is known.
-            let lacks = self.config.role == Role::Station && *through < self.confirmed_applied(*origin)?;
+            let lacks =
+                self.core.config.role == Role::Station && *through < self.core.state.confirmed_applied(*origin)?;
             if differs || lacks {
                 doubtful.insert(*origin);
-            } else if known.is_none() && *through > self.confirmed_applied(*origin)? {
+            } else if known.is_none() && *through > self.core.state.confirmed_applied(*origin)? {
                 // Of our history or of another, by another way: its image tells.
                 unplaced.insert(*origin);
             }
@@ -145,38 +106,110 @@ impl<S: MetaStore> Replica<S> {
     /// A client's history forked, and its parent was put back: what that lost of ours is written again, too. If another copy wrote
     /// the newest number that it has, it has of ours what lies before one of its gaps.
     pub(crate) fn note_lost_beside_fork(&mut self, ends: &[u64]) -> Result<(), StorageError> {
-        let own = self.config.origin;
+        let own = self.core.config.origin;
         let newest = self.uplink.applied_of(own);
         let ours = ends.iter().copied().chain([newest]).filter(|number| !self.is_of_another_copy(*number));
         let has = ours.max().unwrap_or(0);
-        if self.config.role == Role::Client && has < self.confirmed_applied(own)? {
+        if self.core.config.role == Role::Client && has < self.core.state.confirmed_applied(own)? {
             self.histories.fork.lost_after = Some(has);
-            self.histories.fork.lost_before = self.lost_of_former()?;
+            self.histories.fork.lost_before = Histories::lost_of_former(&mut self.core, &self.uplink)?;
         }
         Ok(())
     }
 
     /// What the parent's images say of our history.
     pub(crate) fn fork_in_images(&mut self, images: &[KeyImage]) -> Result<Option<String>, StorageError> {
-        let own = self.config.origin;
+        let own = self.core.config.origin;
         for pair in images {
             if let (Key::Origin(origin), Some(Image::Origin(image))) = (&pair.key, &pair.image)
                 && *origin == own
             {
                 return Ok(match self.own_fork(image.applied, image.chain)? {
                     Some(fork) => Some(fork),
-                    None => self.fork_of_a_store(image.applied, images)?,
+                    None => Histories::fork_of_a_store(&mut self.core, image.applied, images)?,
                 });
             }
         }
         Ok(None)
     }
 
+    /// What a mark says of a history. It is compared with what is tentative: the rest was when it was confirmed.
+    pub(crate) fn fork_of_mark(&mut self, mark: &Mark) -> Result<Option<String>, StorageError> {
+        let (origin, applied) = (mark.origin, mark.applied);
+        if origin == self.core.config.origin && self.is_of_another_copy(applied) {
+            return Ok(Some(format!(
+                "the parent acknowledged record {origin}.{applied}, which this store never wrote"
+            )));
+        }
+        let tentative =
+            RecordId::new(origin, applied).ok().and_then(|record| self.core.state.log().position_of(record));
+        let item = tentative.and_then(|position| self.core.state.log().item(position));
+        let differs = item.is_some_and(|item| item.chain.check() != mark.check);
+        Ok(differs.then(|| format!("the parent acknowledged another record {origin}.{applied}")))
+    }
+}
+
+impl Histories {
+    /// Says upon what records were written whose predecessor was not sent in this session.
+    pub(crate) fn state_histories<S: MetaStore>(core: &mut Core<S>, uplink: &mut Uplink, records: &[(Chain, &Record)]) {
+        if !core.has_parent() {
+            return;
+        }
+        let mut chains = Vec::new();
+        for (before, record) in records {
+            let (origin, follows) = (record.id.origin(), record.follows());
+            let is_new_life = matches!(record.op, Op::Skip { .. });
+            if uplink.note_told(record.id) != Some(follows) && follows > 0 && !is_new_life {
+                chains.push(Applied { origin, through: follows, chain: *before });
+            }
+        }
+        if !chains.is_empty() {
+            core.tell_parent(Up::Chains { chains });
+        }
+    }
+
+    /// The running hash at a sequence of an origin, if we still have it.
+    fn known_chain<S: MetaStore>(
+        core: &mut Core<S>,
+        origin: OriginId,
+        sequence: u64,
+    ) -> Result<Option<Chain>, StorageError> {
+        if sequence == 0 {
+            return Ok(Some(Chain::START));
+        }
+        if let Some(confirmed) = Self::confirmed_origin(core, origin)?
+            && confirmed.applied == sequence
+        {
+            return Ok(Some(confirmed.chain));
+        }
+        Ok(RecordId::new(origin, sequence).ok().and_then(|record| core.state.log().chain_at(record)))
+    }
+
+    /// What the parent has confirmed of an origin.
+    pub(crate) fn confirmed_origin<S: MetaStore>(
+        core: &mut Core<S>,
+        origin: OriginId,
+    ) -> Result<Option<Arc<Origin>>, StorageError> {
+        let key = Key::Origin(origin);
+        let image = match core.state.shadow(&key)? {
+            Some(shadow) => shadow.image,
+            None => wayfs_tree::View::image(&core.state.tx(), &key)?,
+        };
+        Ok(match image {
+            Some(Image::Origin(origin)) => Some(origin),
+            _ => None,
+        })
+    }
+
     /// The parent's newest number of ours is one that a crash took from us, or another copy gave, so that its hash says nothing of our own
     /// records before it. One of them that stored into a file which still shows what that was made upon is another one there: a copy that
     /// went on cancelled it, for the sake of what only that copy had.
-    fn fork_of_a_store(&mut self, applied: u64, images: &[KeyImage]) -> Result<Option<String>, StorageError> {
-        if self.config.role != Role::Client || self.known_chain(self.config.origin, applied)?.is_some() {
+    fn fork_of_a_store<S: MetaStore>(
+        core: &mut Core<S>,
+        applied: u64,
+        images: &[KeyImage],
+    ) -> Result<Option<String>, StorageError> {
+        if core.config.role != Role::Client || Self::known_chain(core, core.config.origin, applied)?.is_some() {
             return Ok(None);
         }
         let shows = |pair: &KeyImage| match (&pair.key, &pair.image) {
@@ -184,8 +217,8 @@ impl<S: MetaStore> Replica<S> {
             _ => None,
         };
         let shown: BTreeMap<FileId, RecordId> = images.iter().filter_map(shows).collect();
-        for position in self.state.log().tentative_through(self.config.origin, applied) {
-            let record = self.log_entry(position)?.record;
+        for position in core.state.log().tentative_through(core.config.origin, applied) {
+            let record = core.state.log_entry(position)?.record;
             if let Op::Store { file, base, .. } = record.op
                 && shown.get(&file) == Some(&base)
             {
@@ -195,42 +228,32 @@ impl<S: MetaStore> Replica<S> {
         Ok(None)
     }
 
-    /// What a mark says of a history. It is compared with what is tentative: the rest was when it was confirmed.
-    pub(crate) fn fork_of_mark(&mut self, mark: &Mark) -> Result<Option<String>, StorageError> {
-        let (origin, applied) = (mark.origin, mark.applied);
-        if origin == self.config.origin && self.is_of_another_copy(applied) {
-            return Ok(Some(format!(
-                "the parent acknowledged record {origin}.{applied}, which this store never wrote"
-            )));
-        }
-        let tentative = RecordId::new(origin, applied).ok().and_then(|record| self.state.log().position_of(record));
-        let item = tentative.and_then(|position| self.state.log().item(position));
-        let differs = item.is_some_and(|item| item.chain.check() != mark.check);
-        Ok(differs.then(|| format!("the parent acknowledged another record {origin}.{applied}")))
-    }
-
     /// Whether a station knows the record up to which a mark goes. If not, the images that follow tell whose it is: what is said of an
     /// origin is not about our records of it before that.
-    pub(crate) fn is_placed(&mut self, mark: &Mark) -> Result<bool, StorageError> {
+    pub(crate) fn is_placed<S: MetaStore>(core: &mut Core<S>, mark: &Mark) -> Result<bool, StorageError> {
         let (origin, applied) = (mark.origin, mark.applied);
-        if self.config.role != Role::Station || origin == self.config.origin {
+        if core.config.role != Role::Station || origin == core.config.origin {
             return Ok(true);
         }
         let is_tentative =
-            RecordId::new(origin, applied).is_ok_and(|record| self.state.log().position_of(record).is_some());
-        Ok(is_tentative || applied <= self.confirmed_applied(origin)?)
+            RecordId::new(origin, applied).is_ok_and(|record| core.state.log().position_of(record).is_some());
+        Ok(is_tentative || applied <= core.state.confirmed_applied(origin)?)
     }
 
     /// The first of an origin's tentative records here that the parent does not have, although it has (or will not
     /// take any more) that number; `None`: as far as can be told, what it confirms is what we have.
-    pub(crate) fn first_parted(&mut self, origin: OriginId, image: &Origin) -> Result<Option<u64>, StorageError> {
-        let known = self.known_chain(origin, image.applied)?;
+    pub(crate) fn first_parted<S: MetaStore>(
+        core: &mut Core<S>,
+        origin: OriginId,
+        image: &Origin,
+    ) -> Result<Option<u64>, StorageError> {
+        let known = Self::known_chain(core, origin, image.applied)?;
         // Or it lost what our tentative records follow.
         let differs =
-            known.is_some_and(|known| known != image.chain) || image.applied < self.confirmed_applied(origin)?;
+            known.is_some_and(|known| known != image.chain) || image.applied < core.state.confirmed_applied(origin)?;
         // Written in another life than the parent knows under such numbers, or with a number that nothing has there.
         let is_of_another_life = |item: &LogItem| image.lives.life_at(item.id.sequence()) != Some(item.life);
-        let mut tentative = self.state.log().tentative_of(origin);
+        let mut tentative = core.state.log().tentative_of(origin);
         let first = if differs {
             // Where the two part is not known: then all that is not confirmed counts.
             tentative.next()
@@ -243,22 +266,14 @@ impl<S: MetaStore> Replica<S> {
         };
         Ok(first.map(|(_, item)| item.id.sequence()))
     }
-}
-
-/// The parent's half.
-impl<S: MetaStore> Replica<S> {
-    /// Whether a record was taken here.
-    pub(crate) fn has_record(&mut self, record: RecordId) -> Result<bool, StorageError> {
-        Ok(self.origin_image(record.origin())?.is_some_and(|taken| taken.has(record.sequence())))
-    }
 
     pub(crate) fn handle_chains(
-        &mut self,
+        children: &mut Children,
         peer: PeerId,
         child: OriginId,
         chains: Vec<Applied>,
     ) -> Result<(), StepError> {
-        let Some(told) = self.children.told_mut(child) else { return Ok(()) };
+        let Some(told) = children.told_mut(child) else { return Ok(()) };
         if told.stated.len() + chains.len() > STATED_MAX {
             return Err(StepError::Peer(peer, "tells of more histories than it sends records of".to_owned()));
         }
@@ -269,8 +284,9 @@ impl<S: MetaStore> Replica<S> {
 
     /// Looks whether a record continues, or repeats, the history that is here. `end`: the running hash after it, of a
     /// record that stands for others.
-    pub(crate) fn check_history(
-        &mut self,
+    pub(crate) fn check_history<S: MetaStore>(
+        core: &mut Core<S>,
+        children: &mut Children,
         peer: PeerId,
         child: OriginId,
         record: &Record,
@@ -278,8 +294,8 @@ impl<S: MetaStore> Replica<S> {
     ) -> Result<(), StepError> {
         let origin = record.id.origin();
         let sequence = record.id.sequence();
-        let (applied, chain) = applied_chain(&self.tx(), origin)?;
-        let Some(told) = self.children.told_mut(child) else { return Ok(()) };
+        let (applied, chain) = applied_chain(&core.state.tx(), origin)?;
+        let Some(told) = children.told_mut(child) else { return Ok(()) };
         let is_new_life = matches!(record.op, Op::Skip { .. });
         let before = if is_new_life { Some(Chain::START) } else { told.before(record) };
         let Some(before) = before else {
@@ -298,27 +314,39 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
+    /// Whether a record was taken here.
+    pub(crate) fn has_record<S: MetaStore>(core: &mut Core<S>, record: RecordId) -> Result<bool, StorageError> {
+        Ok(Children::origin_image(core, record.origin())?.is_some_and(|taken| taken.has(record.sequence())))
+    }
+
     /// A span of records that stand for others was taken: its end bears the hash of what was written.
-    pub(crate) fn end_span(&mut self, record: RecordId, chain: Chain) -> Result<(), StorageError> {
-        let Some(image) = self.origin_image(record.origin())? else { return Ok(()) };
+    pub(crate) fn end_span<S: MetaStore>(
+        core: &mut Core<S>,
+        record: RecordId,
+        chain: Chain,
+    ) -> Result<(), StorageError> {
+        let Some(image) = Children::origin_image(core, record.origin())? else { return Ok(()) };
         if image.applied == record.sequence() && image.chain != chain {
-            self.put_image(
+            core.state.put_image(
                 Key::Origin(record.origin()),
                 Some(Image::Origin(Arc::new(Origin { chain, ..Arc::unwrap_or_clone(image) }))),
             )?;
         }
         Ok(())
     }
+}
 
+/// The parent's half.
+impl<S: MetaStore> Replica<S> {
     /// Says upon what the records of a message were written, and sends it.
     pub(crate) fn send_with_history(&mut self, up: Up, written: &BTreeMap<RecordId, Written>) {
         if let Up::Records { records } | Up::Cancelled { records, .. } = &up {
             let before = |sent: &SentRecord| written.get(&sent.record.id).map_or(Chain::START, |of| of.before);
             let upon: Vec<(Chain, &Record)> = records.iter().map(|sent| (before(sent), &sent.record)).collect();
-            self.state_histories(&upon);
-            self.send_seals(&up, written);
+            Histories::state_histories(&mut self.core, &mut self.uplink, &upon);
+            Members::send_seals(&mut self.core, &up, written);
             self.note_sent(records);
         }
-        self.tell_parent(up);
+        self.core.tell_parent(up);
     }
 }

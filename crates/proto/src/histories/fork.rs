@@ -15,18 +15,20 @@
 //! name are one file.
 
 use crate::api::{Output, PeerId, Role};
-use crate::contents::Source;
+use crate::children::Children;
 use crate::contents::access::ByWriter;
+use crate::contents::{Contents, Source};
+use crate::histories::Histories;
 use crate::histories::gaps::Gaps;
 use crate::histories::renamed::{Again, RENAMED};
 use crate::histories::restored::Lost;
 use crate::histories::rewriting::{Rewrite, Rewritten, rewritten};
-use crate::replica::{GrantError, Replica, StepError};
+use crate::members::Members;
+use crate::replica::{Core, GrantError, Replica, StepError};
 use crate::state::log::{LogEntry, LogItem};
-use crate::state::position::LogPosition;
-use crate::state::position::log_key;
+use crate::state::position::{LogPosition, log_key};
 use crate::state::tables::{pack, record_key, table};
-use crate::upstream::{FORMER_NAMED_MAX, UplinkState};
+use crate::upstream::{FORMER_NAMED_MAX, Uplink, UplinkState};
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_types::{
     Admitted, FileId, Image, Key, Life, MetaStore, Op, Origin, OriginId, Record, RecordId, Renewal, Seal, StorageError,
@@ -92,18 +94,11 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn begin_fork(&mut self, reason: String) {
         if self.histories.fork.noticed.is_none() {
             tracing::warn!(reason, "the history of this store forked");
-            self.outputs.push_back(Output::Forked { reason: reason.clone() });
+            self.core.outputs.push_back(Output::Forked { reason: reason.clone() });
             self.histories.fork.noticed = Some(reason);
         }
         self.set_standing(UplinkState::Forked);
-        self.ask_renewal();
-    }
-
-    /// Asks for a new origin, and again with every ping until it comes.
-    pub(crate) fn ask_renewal(&mut self) {
-        if self.uplink.state() == Some(UplinkState::Forked) {
-            self.tell_parent(Up::Renew { of: self.config.origin, life: self.config.life });
-        }
+        Histories::ask_renewal(&mut self.core);
     }
 
     pub(crate) fn handle_renewed(
@@ -111,14 +106,15 @@ impl<S: MetaStore> Replica<S> {
         (of, life): (OriginId, Life),
         (origin, admission): (OriginId, Option<Seal>),
     ) -> Result<(), StepError> {
-        if of == self.config.origin && life == self.config.life {
+        if of == self.core.config.origin && life == self.core.config.life {
             if self.histories.fork.noticed.is_none() {
                 return Ok(());
             }
             // What is written again would be mixed with what was written before, by the same numbers.
-            let is_used =
-                origin == of || self.is_former(origin)? || self.state.log().origins().any(|known| known == origin);
-            if is_used && let Some(peer) = self.uplink.peer() {
+            let is_used = origin == of
+                || Histories::is_former(&self.core, origin)?
+                || self.core.state.log().origins().any(|known| known == origin);
+            if is_used && let Some(peer) = self.core.parent() {
                 return Err(StepError::Peer(peer, format!("granted origin {origin}, which is not new")));
             }
             return self.take_new_origin(origin, admission);
@@ -135,15 +131,15 @@ impl<S: MetaStore> Replica<S> {
     /// # Errors
     /// The store failed.
     pub fn adopt_origin(&mut self, now: Time, wall: WallTime, origin: OriginId) -> Result<(), GrantError> {
-        self.now = self.now.max(now);
-        self.wall = wall;
+        self.core.now = self.core.now.max(now);
+        self.core.wall = wall;
         self.histories.fork.lost_after = Some(0);
         // Whom it does not know under this one it knows under none of those before: it would have given this one back (`admit_again`).
-        let former = self.former_origins(FORMER_NAMED_MAX)?;
+        let former = Histories::former_origins(&mut self.core, FORMER_NAMED_MAX)?;
         self.histories.fork.lost_before = former.into_iter().map(|origin| (origin, 0)).collect();
         match self.take_new_origin(origin, None) {
             Ok(()) => {
-                self.ask_sync();
+                self.core.ask_sync();
                 Ok(())
             }
             Err(StepError::Storage(error)) => {
@@ -155,13 +151,13 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn take_new_origin(&mut self, origin: OriginId, admission: Option<Seal>) -> Result<(), StepError> {
-        let former = self.config.origin;
+        let former = self.core.config.origin;
         let (skips, sent_through) = (self.histories.skips, self.uplink.sent_through());
         let done = self.go_on_as(origin, admission).and_then(|records| self.commit().map(|()| records));
         let records = match done {
             Ok(records) => records,
             Err(error) => {
-                self.config.origin = former;
+                self.core.config.origin = former;
                 self.histories.skips = skips;
                 self.uplink.set_sent_through(sent_through);
                 return Err(error.into());
@@ -170,20 +166,20 @@ impl<S: MetaStore> Replica<S> {
         tracing::info!(%former, %origin, records, "goes on under another origin");
         self.histories.fork.noticed = None;
         self.histories.gaps = Gaps::default();
-        self.histories.fork.went_on.insert(former, (origin, self.state.sequence()));
-        self.state.tally_log_anew();
+        self.histories.fork.went_on.insert(former, (origin, self.core.state.sequence()));
+        self.core.state.tally_log_anew();
         self.histories.fork.lost_after = None;
         self.histories.fork.lost_before.clear();
-        self.requests.forget_own();
+        self.core.state.forget_own();
         self.lose_locks_of(former);
         if records > 0 {
-            self.requests.note_own(self.state.ticket(), 1);
+            self.core.state.note_own(1);
         }
         self.requests.note_levels_moved();
-        self.state.want_sync();
-        self.outputs.push_back(Output::Renewed { former, origin, records });
-        self.outputs.push_back(Output::InvalidateAll);
-        if let Some(peer) = self.uplink.peer() {
+        self.core.state.want_sync();
+        self.core.outputs.push_back(Output::Renewed { former, origin, records });
+        self.core.outputs.push_back(Output::InvalidateAll);
+        if let Some(peer) = self.core.parent() {
             self.disconnect(peer, format!("goes on as origin {origin}, since the history of {former} forked"));
         }
         Ok(())
@@ -191,8 +187,9 @@ impl<S: MetaStore> Replica<S> {
 
     /// Takes out of the view what nobody confirmed, and writes it again under a new origin. Answers how many records.
     fn go_on_as(&mut self, origin: OriginId, admission: Option<Seal>) -> Result<u64, StorageError> {
-        let former = self.config.origin;
+        let former = self.core.config.origin;
         let own: Vec<(LogPosition, LogItem)> = self
+            .core
             .state
             .log()
             .from(LogPosition::START)
@@ -201,7 +198,7 @@ impl<S: MetaStore> Replica<S> {
             .collect();
         // What the home has stays as it is, though it was kept here until its contents were safe. So does what the parent has that grants
         // this origin: it has brought that home (`has_of`). Another one that was said to have it may be gone for good.
-        let (visible, has) = (self.marks(former)?.visible, self.parent_has(former));
+        let (visible, has) = (self.core.state.marks(former)?.visible, self.uplink.parent_has(former));
         let unconfirmed = own.iter().filter(|(_, item)| {
             let (sequence, is_home) = (item.id.sequence(), !item.tentative && item.id.sequence() <= visible);
             match self.histories.fork.lost_after {
@@ -210,28 +207,32 @@ impl<S: MetaStore> Replica<S> {
             }
         });
         let unconfirmed: Vec<LogPosition> = unconfirmed.map(|(position, _)| *position).collect();
-        let entries = self.entries(&unconfirmed)?;
-        let image = self.confirmed_origin(former)?;
+        let entries = Histories::entries(&mut self.core, &unconfirmed)?;
+        let image = Histories::confirmed_origin(&mut self.core, former)?;
         self.part(former, Vec::new())?;
         // Of what the parent had confirmed: what was to be done upon it is written again after it.
         let mut lost_of = self.histories.fork.lost_before.clone();
         lost_of.extend(self.histories.fork.lost_after.map(|after| (former, after)));
-        let lost = if self.config.role == Role::Client { self.find_own_lost(&lost_of)? } else { Lost::default() };
+        let lost = if self.core.config.role == Role::Client {
+            Histories::find_own_lost(&mut self.core, &lost_of)?
+        } else {
+            Lost::default()
+        };
         for (position, _) in own {
-            self.state.delete_row(log_key(position));
-            self.state.stage_forgotten(position);
+            self.core.state.delete_row(log_key(position));
+            self.core.state.stage_forgotten(position);
         }
-        self.change_origin(origin)?;
-        self.keep_admission(admission);
-        let last = self.state.sequence();
-        self.histories.fork.told_by = self.state.resume().map(|known| known.stamp);
-        self.state.set_sequence(0);
-        self.state.set_resume(None);
+        self.histories.change_origin(&mut self.core, origin)?;
+        Members::keep_admission(&mut self.core, admission);
+        let last = self.core.state.sequence();
+        self.histories.fork.told_by = self.core.state.resume().map(|known| known.stamp);
+        self.core.state.set_sequence(0);
+        self.core.state.set_resume(None);
         self.histories.skips = false;
         self.uplink.set_sent_through(0);
         if let Some(image) = image {
             let renewed = Origin::admitted(image.admitted, image.node, image.label.clone()).limited(image.limits);
-            self.put_image(Key::Origin(origin), Some(Image::Origin(renewed.into())))?;
+            self.core.state.put_image(Key::Origin(origin), Some(Image::Origin(renewed.into())))?;
         }
         for (origin, after) in &lost_of {
             self.note_lost_after(*origin, (*after, u64::MAX));
@@ -240,7 +241,7 @@ impl<S: MetaStore> Replica<S> {
             // What we saw of it at a station that wrote it again, too, comes from nobody by this name.
             self.note_lost_after(former, (visible, last));
         }
-        self.take_out_lost(&lost, &entries)?;
+        Histories::take_out_lost(&mut self.core, &lost, &entries)?;
         let lost = lost.without(&entries);
         let written = self.write_lost(lost)? + self.write_again(entries)?;
         if self.histories.fork.lost_after.is_some() {
@@ -248,13 +249,9 @@ impl<S: MetaStore> Replica<S> {
                 self.take_over_lost(origin, after)?;
             }
             // What was taken out of the view and put back counts as known anew, and may bear what others lost.
-            self.forget_what_was_seen();
+            self.uplink.forget_what_was_seen(&mut self.core);
         }
         Ok(written)
-    }
-
-    fn entries(&mut self, positions: &[LogPosition]) -> Result<Vec<LogEntry>, StorageError> {
-        positions.iter().map(|position| self.log_entry(*position)).collect()
     }
 
     /// Takes a cut of the parent over, and takes out of the view all that is tentative of an origin.
@@ -267,115 +264,156 @@ impl<S: MetaStore> Replica<S> {
 
     /// Writes records again, as new ones of our own.
     fn write_again(&mut self, entries: Vec<LogEntry>) -> Result<u64, StorageError> {
-        let kept = self.files_with_a_last_whole_content(entries.iter().map(|entry| &entry.record))?;
+        let kept = Uplink::files_with_a_last_whole_content(&mut self.core, entries.iter().map(|entry| &entry.record))?;
         let Rewritten { left, dropped } = rewritten(entries, &kept);
         for former in dropped {
             self.let_go(former)?;
-            self.note_renamed(former, Again::nothing());
+            self.histories.note_renamed(&mut self.core, former, Again::nothing());
         }
         let mut count = 0;
         for Rewrite { record, held, formers } in left {
-            let Ok(id) = RecordId::new(self.config.origin, self.next_sequence()) else { break };
-            let record = self.as_written_now(record, id);
+            let Ok(id) = RecordId::new(self.core.config.origin, self.next_sequence()) else { break };
+            let record = self.histories.as_written_now(&self.core, record, id);
             self.skip_lost()?;
-            self.state.set_sequence(id.sequence());
+            self.core.state.set_sequence(id.sequence());
             let is_directory = matches!(record.op, Op::Mkdir { .. });
-            let effect = self.take_record(record.clone(), held)?;
+            let effect = self.core.take_record(record.clone(), held)?;
             let (mut source, mut is_gone) = (None, false);
             for former in formers {
-                self.note_renamed(former, Again::of(&record));
+                self.histories.note_renamed(&mut self.core, former, Again::of(&record));
                 // What the last one stored is what the record names.
-                is_gone = self.is_vanished(former)?;
+                is_gone = Contents::is_vanished(&mut self.core, former)?;
                 source = self.let_go(former)?;
             }
             if let Some(source) = source {
-                self.note_content(&record, &effect, source)?;
-            } else if is_gone && self.config.role == Role::Client {
+                self.contents.note_content(&mut self.core, &mut self.children, &record, &effect, source)?;
+            } else if is_gone && self.core.config.role == Role::Client {
                 self.note_gone_again(&record)?;
-            } else if self.config.role == Role::Client && self.histories.fork.lost_after.is_some() {
+            } else if self.core.config.role == Role::Client && self.histories.fork.lost_after.is_some() {
                 // The home had them, and lost them.
                 self.look_for_own(&record)?;
             }
-            if is_directory && self.config.role == Role::Client {
+            if is_directory && self.core.config.role == Role::Client {
                 self.watch_own_directory(FileId::made_by(id));
             }
             count += 1;
         }
-        self.state.stage_marks(self.config.origin);
+        self.core.state.stage_marks(self.core.config.origin);
         Ok(count)
     }
 
     /// The bytes of what was written again are gone, as they were under its former name.
     fn note_gone_again(&mut self, record: &Record) -> Result<(), StorageError> {
         let Some((file, content)) = crate::contents::content_of(record) else { return Ok(()) };
-        self.put_vanished(record.id, file, content.clone())?;
+        self.contents.put_vanished(&mut self.core, record.id, file, content.clone())?;
         self.contents.note_gone(record.id, ByWriter::Yes);
         Ok(())
     }
 
     /// Nobody asks for contents by a former name any more. Answers where they come from.
     pub(crate) fn let_go(&mut self, former: RecordId) -> Result<Option<Source>, StorageError> {
-        if self.tx().get_raw(&record_key(table::OWED, former))?.is_some() {
-            self.release(former)?;
+        if self.core.state.tx().get_raw(&record_key(table::OWED, former))?.is_some() {
+            self.contents.release(&mut self.core, former)?;
             return Ok(Some(Source::Own));
         }
-        if self.config.role == Role::Client {
-            self.take_vanished(former)?;
+        if self.core.config.role == Role::Client {
+            self.contents.take_vanished(&mut self.core, former)?;
         }
-        if self.lent(former)?.is_some() {
+        if Contents::lent(&mut self.core, former)?.is_some() {
             // Whoever has it has it under a name that nobody will confirm.
-            self.take_lent(former)?;
+            self.contents.take_lent(&mut self.core, former)?;
             return Ok(Some(Source::Own));
         }
-        let Some(missing) = self.missing(former)? else { return Ok(None) };
-        self.settle_missing(former, &missing);
-        let origin = missing.holders.first().copied().unwrap_or(self.config.origin);
+        let Some(missing) = Contents::missing(&mut self.core, former)? else { return Ok(None) };
+        self.contents.settle_missing(&mut self.core, &mut self.children, former, &missing);
+        let origin = missing.holders.first().copied().unwrap_or(self.core.config.origin);
         Ok(Some(Source::Child { origin, is_station: true, held: !missing.holders.is_empty() }))
     }
+}
 
-    pub(crate) fn note_renamed(&mut self, former: RecordId, again: Again) {
-        self.state.put_row(record_key(RENAMED, former), pack(&again));
+impl Histories {
+    /// Asks for a new origin, and again with every ping until it comes.
+    pub(crate) fn ask_renewal<S: MetaStore>(core: &mut Core<S>) {
+        if core.standing() == Some(UplinkState::Forked) {
+            core.tell_parent(Up::Renew { of: core.config.origin, life: core.config.life });
+        }
+    }
+
+    pub(crate) fn note_renamed<S: MetaStore>(&mut self, core: &mut Core<S>, former: RecordId, again: Again) {
+        core.state.put_row(record_key(RENAMED, former), pack(&again));
         let Again { record: id, stored_into } = again;
-        self.histories.fork.renamed.insert(former, id);
-        self.histories.fork.renames_waiting = true;
-        self.histories.fork.stored_into.extend(stored_into.map(|file| (id, file)));
-        if self.histories.fork.stored_into.len() > RENAMED_MAX {
-            self.histories.fork.stored_into.pop_first();
+        self.fork.renamed.insert(former, id);
+        self.fork.renames_waiting = true;
+        self.fork.stored_into.extend(stored_into.map(|file| (id, file)));
+        if self.fork.stored_into.len() > RENAMED_MAX {
+            self.fork.stored_into.pop_first();
         }
         // What a record became last is what it holds.
-        self.histories.fork.stands_for.insert(id, former);
-        if self.histories.fork.stands_for.len() > RENAMED_MAX {
-            self.histories.fork.stands_for.pop_first();
+        self.fork.stands_for.insert(id, former);
+        if self.fork.stands_for.len() > RENAMED_MAX {
+            self.fork.stands_for.pop_first();
         }
-        while self.histories.fork.renamed.len() > RENAMED_MAX {
-            if let Some((oldest, _)) = self.histories.fork.renamed.pop_first() {
-                self.state.delete_row(record_key(RENAMED, oldest));
+        while self.fork.renamed.len() > RENAMED_MAX {
+            if let Some((oldest, _)) = self.fork.renamed.pop_first() {
+                core.state.delete_row(record_key(RENAMED, oldest));
             }
         }
+    }
+
+    fn entries<S: MetaStore>(core: &mut Core<S>, positions: &[LogPosition]) -> Result<Vec<LogEntry>, StorageError> {
+        positions.iter().map(|position| core.state.log_entry(*position)).collect()
+    }
+
+    /// Before the home's state is taken over: what tentative records touch as it was.
+    pub(crate) fn note_touched<S: MetaStore>(&mut self, core: &mut Core<S>) -> Result<(), StorageError> {
+        if !core.state.rescues() || !self.fork.touched.is_empty() {
+            return Ok(());
+        }
+        let tentative = core.state.log().from(LogPosition::START).filter(|(_, item)| item.tentative);
+        let positions: Vec<LogPosition> = tentative.map(|(position, _)| position).collect();
+        for position in positions {
+            let entry = core.state.log_entry(position)?;
+            self.fork.touched.insert(entry.record.id, entry.touched.into_iter().map(|(key, _)| key).collect());
+        }
+        Ok(())
+    }
+
+    /// Origins of which the home has other records than our log, with what the home has not.
+    pub(crate) fn parted_in<S: MetaStore>(
+        core: &mut Core<S>,
+        cut: &[KeyImage],
+    ) -> Result<Vec<(OriginId, Vec<LogEntry>)>, StorageError> {
+        let mut parted = Vec::new();
+        if core.config.role != Role::Station {
+            return Ok(parted);
+        }
+        for pair in cut {
+            let (Key::Origin(origin), Some(Image::Origin(image))) = (&pair.key, &pair.image) else { continue };
+            if *origin == core.config.origin {
+                continue;
+            }
+            let Some(first) = Self::first_parted(core, *origin, image)? else { continue };
+            let left = core.state.log().tentative_of(*origin).filter(|(_, item)| item.id.sequence() >= first);
+            let positions: Vec<LogPosition> = left.map(|(position, _)| position).collect();
+            parted.push((*origin, Self::entries(core, &positions)?));
+        }
+        Ok(parted)
+    }
+
+    /// Whether this life of a child's store was followed by another before: then there are two of it.
+    pub(crate) fn is_outlived(children: &mut Children, child: OriginId, life: Life) -> bool {
+        life != Life::NONE && children.note_life(child, life)
+    }
+
+    /// Whether we have records of an origin that the home lacks. Whoever gives that origin up relies on it that they come home, and keeps them
+    /// no longer.
+    fn has_of<S: MetaStore>(core: &Core<S>, origin: OriginId) -> bool {
+        core.state.log().origins().any(|known| known == origin)
     }
 }
 
 /// The station's half.
 impl<S: MetaStore> Replica<S> {
-    /// Origins of which the home has other records than our log, with what the home has not.
-    pub(crate) fn parted_in(&mut self, cut: &[KeyImage]) -> Result<Vec<(OriginId, Vec<LogEntry>)>, StorageError> {
-        let mut parted = Vec::new();
-        if self.config.role != Role::Station {
-            return Ok(parted);
-        }
-        for pair in cut {
-            let (Key::Origin(origin), Some(Image::Origin(image))) = (&pair.key, &pair.image) else { continue };
-            if *origin == self.config.origin {
-                continue;
-            }
-            let Some(first) = self.first_parted(*origin, image)? else { continue };
-            let left = self.state.log().tentative_of(*origin).filter(|(_, item)| item.id.sequence() >= first);
-            let positions: Vec<LogPosition> = left.map(|(position, _)| position).collect();
-            parted.push((*origin, self.entries(&positions)?));
-        }
-        Ok(parted)
-    }
-
     /// Takes a cut over, and writes again what children wrote and the home has not.
     pub(crate) fn take_parted(
         &mut self,
@@ -386,7 +424,7 @@ impl<S: MetaStore> Replica<S> {
         let taken = self.take_cut(cut);
         self.histories.fork.parted.clear();
         taken?;
-        if self.state.rescues() && self.state.reset().is_some() {
+        if self.core.state.rescues() && self.core.state.reset().is_some() {
             // What was lost is made again first: it may be what these records are about.
             self.histories.fork.unwritten.extend(parted);
             return Ok(());
@@ -401,12 +439,13 @@ impl<S: MetaStore> Replica<S> {
         let touched = std::mem::take(&mut self.histories.fork.touched);
         let mut lost = BTreeSet::new();
         for key in stale {
-            if self.shadow(key)?.is_some_and(|shadow| shadow.image.is_some()) {
+            if self.core.state.shadow(key)?.is_some_and(|shadow| shadow.image.is_some()) {
                 lost.insert(key);
             }
         }
         let done: BTreeSet<OriginId> = self.histories.fork.unwritten.iter().map(|(origin, _)| *origin).collect();
         let tentative = self
+            .core
             .state
             .log()
             .from(LogPosition::START)
@@ -416,11 +455,11 @@ impl<S: MetaStore> Replica<S> {
         let mut entries: BTreeMap<OriginId, Vec<LogEntry>> = BTreeMap::new();
         let mut orphans = BTreeSet::new();
         for (position, origin) in tentative {
-            if self.tx().get_raw(&log_key(position))?.is_none() {
+            if self.core.state.tx().get_raw(&log_key(position))?.is_none() {
                 // The home named it just now.
                 continue;
             }
-            let entry = self.log_entry(position)?;
+            let entry = self.core.state.log_entry(position)?;
             let is_about_lost = |key: &Key| lost.contains(key) || self.histories.fork.lost.is_about(key);
             // Replayed upon what the home shows it may have met a conflict, and touched something else.
             let before = touched.get(&entry.record.id).into_iter().flatten();
@@ -437,48 +476,26 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         // Our own new records begin behind those that nobody will have.
-        self.histories.skips |= parted.iter().any(|(origin, _)| *origin == self.config.origin);
+        self.histories.skips |= parted.iter().any(|(origin, _)| *origin == self.core.config.origin);
         self.take_parted(gone, parted)
-    }
-
-    /// Before the home's state is taken over: what tentative records touch as it was.
-    pub(crate) fn note_touched(&mut self) -> Result<(), StorageError> {
-        if !self.state.rescues() || !self.histories.fork.touched.is_empty() {
-            return Ok(());
-        }
-        let tentative = self.state.log().from(LogPosition::START).filter(|(_, item)| item.tentative);
-        let positions: Vec<LogPosition> = tentative.map(|(position, _)| position).collect();
-        for position in positions {
-            let entry = self.log_entry(position)?;
-            self.histories
-                .fork
-                .touched
-                .insert(entry.record.id, entry.touched.into_iter().map(|(key, _)| key).collect());
-        }
-        Ok(())
     }
 
     /// Writes again under our own origin what children wrote.
     pub(crate) fn write_parted(&mut self, parted: Vec<(OriginId, Vec<LogEntry>)>) -> Result<(), StorageError> {
         for (of, entries) in parted {
-            self.keep_parted(&entries);
+            self.uplink.keep_parted(&entries);
             let records = self.write_again(entries)?;
             tracing::warn!(%of, records, "the home has other records of a member: ours are written again");
-            self.state.stage_output(Output::Rescued { of, records });
+            self.core.state.stage_output(Output::Rescued { of, records });
         }
         // Who was to bring the contents may have them no more, and knows nothing of their new names.
-        self.note_child_away();
+        self.contents.note_child_away(&self.core);
         Ok(())
     }
 }
 
 /// The parent's half.
 impl<S: MetaStore> Replica<S> {
-    /// Whether this life of a child's store was followed by another before: then there are two of it.
-    pub(crate) fn is_outlived(&mut self, child: OriginId, life: Life) -> bool {
-        life != Life::NONE && self.children.note_life(child, life)
-    }
-
     pub(crate) fn handle_renew(
         &mut self,
         peer: PeerId,
@@ -490,8 +507,8 @@ impl<S: MetaStore> Replica<S> {
         if of != child && !is_station {
             return Err(StepError::Peer(peer, "wants a new origin for another".to_owned()));
         }
-        if self.config.role != Role::Home {
-            if self.has_of(of) {
+        if self.core.config.role != Role::Home {
+            if Histories::has_of(&self.core, of) {
                 // It asks again.
                 return Ok(());
             }
@@ -499,7 +516,7 @@ impl<S: MetaStore> Replica<S> {
                 self.histories.fork.asked.pop_first();
             }
             self.histories.fork.asked.insert((of, life), child);
-            self.tell_parent(Up::Renew { of, life });
+            self.core.tell_parent(Up::Renew { of, life });
             return Ok(());
         }
         let granted = match self.renew(peer, of, life) {
@@ -511,22 +528,16 @@ impl<S: MetaStore> Replica<S> {
             granted => granted?,
         };
         let Some(origin) = granted else { return Ok(()) };
-        let node = self.origin_image(origin)?.map(|image| image.node);
-        let admission = node.and_then(|node| self.sign_admission(node, origin));
+        let node = Children::origin_image(&mut self.core, origin)?.map(|image| image.node);
+        let admission = node.and_then(|node| Members::sign_admission(&self.core, node, origin));
         self.children.tell(child, Down::Renewed { of, life, origin, admission });
         Ok(())
-    }
-
-    /// Whether we have records of an origin that the home lacks. Whoever gives that origin up relies on it that they come home, and keeps them
-    /// no longer.
-    fn has_of(&self, origin: OriginId) -> bool {
-        self.state.log().origins().any(|known| known == origin)
     }
 
     /// The origin in place of another: the one that this life got before, or a new one.
     fn renew(&mut self, peer: PeerId, of: OriginId, life: Life) -> Result<Option<OriginId>, StepError> {
         let renewal = Renewal { of, life };
-        let all = self.origins()?;
+        let all = self.core.state.origins()?;
         if let Some((origin, _)) = all.iter().find(|(_, image)| image.renews == Some(renewal)) {
             return Ok(Some(*origin));
         }
@@ -542,7 +553,7 @@ impl<S: MetaStore> Replica<S> {
         let Some(origin) = self.free_origin()? else { return refused("wants an origin, and none is left") };
         let renewed = Origin::admitted(image.admitted, image.node, image.label.clone()).limited(image.limits);
         let renewed = Origin { renews: Some(renewal), ..renewed };
-        self.put_image(Key::Origin(origin), Some(Image::Origin(renewed.into())))?;
+        self.core.state.put_image(Key::Origin(origin), Some(Image::Origin(renewed.into())))?;
         Ok(Some(origin))
     }
 }

@@ -4,13 +4,13 @@
 //! comparison cannot be made again. So what was found goes into the store with the part, and is read by whoever opens it before the
 //! takeover has ended. (Not which names of a crowded file differ: of these a crash forgets those of the parts that were applied.)
 
+use crate::histories::Histories;
 use crate::histories::restored::{Lost, Moved};
-use crate::replica::Replica;
+use crate::replica::Core;
 use crate::state::tables::{pack, parse_record_key, record_key, table, unpack};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use wayfs_types::AttrVersion;
-use wayfs_types::{FileId, Inode, MetaStore, Pairs, RecordId, StorageError};
+use wayfs_types::{AttrVersion, FileId, Inode, MetaStore, Pairs, RecordId, StorageError};
 
 /// Rows of what was found: this prefix, the kind, and the file.
 const FOUND: &[u8] = &[table::META, b'r'];
@@ -51,24 +51,24 @@ impl Found {
     }
 }
 
-impl<S: MetaStore> Replica<S> {
+impl Histories {
     /// Part of a takeover goes into the store: with it what was found in it.
-    pub(crate) fn keep_found(&mut self) {
-        for (kind, file) in self.histories.fork.lost.unkept.clone() {
-            if let Some(found) = Found::of(&self.histories.fork.lost, kind, file) {
-                self.state.put_row(found_key(kind, file), pack(&found));
-                self.state.stage_found(kind, file);
+    pub(crate) fn keep_found<S: MetaStore>(&mut self, core: &mut Core<S>) {
+        for (kind, file) in self.fork.lost.unkept.clone() {
+            if let Some(found) = Found::of(&self.fork.lost, kind, file) {
+                core.state.put_row(found_key(kind, file), pack(&found));
+                core.state.stage_found(kind, file);
             }
         }
     }
 
     /// A takeover was not ended when the store was closed.
-    pub(crate) fn read_found(&mut self) -> Result<(), StorageError> {
-        if !self.state.rescues() {
+    pub(crate) fn read_found<S: MetaStore>(&mut self, core: &mut Core<S>) -> Result<(), StorageError> {
+        if !core.state.rescues() {
             return Ok(());
         }
         let mut lost = Lost::default();
-        for (key, value) in self.found_rows()? {
+        for (key, value) in Self::found_rows(core)? {
             let file = FileId::made_by(parse_record_key(key.get(FOUND.len()..).unwrap_or_default())?);
             match unpack::<Found>(&value)? {
                 Found::Older(upon, inode) => lost.add_older(file, upon, inode),
@@ -78,21 +78,21 @@ impl<S: MetaStore> Replica<S> {
             }
         }
         lost.unkept.clear();
-        self.histories.fork.lost = lost;
+        self.fork.lost = lost;
         Ok(())
     }
 
     /// The takeover has ended.
-    pub(crate) fn forget_found(&mut self) -> Result<(), StorageError> {
-        for (key, _) in self.found_rows()? {
-            self.state.delete_row(key);
+    pub(crate) fn forget_found<S: MetaStore>(core: &mut Core<S>) -> Result<(), StorageError> {
+        for (key, _) in Self::found_rows(core)? {
+            core.state.delete_row(key);
         }
         Ok(())
     }
 
-    fn found_rows(&mut self) -> Result<Pairs, StorageError> {
+    fn found_rows<S: MetaStore>(core: &mut Core<S>) -> Result<Pairs, StorageError> {
         let mut until = FOUND.to_vec();
         until.push(u8::MAX);
-        self.tx().scan_raw(FOUND, &until, usize::MAX / 2)
+        core.state.tx().scan_raw(FOUND, &until, usize::MAX / 2)
     }
 }

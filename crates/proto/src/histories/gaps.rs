@@ -5,7 +5,8 @@
 //! of the gap speaks of another copy of this store, and what the marks of our origin say of it is not about what is here.
 
 use crate::api::Role;
-use crate::replica::Replica;
+use crate::histories::Histories;
+use crate::replica::{Core, Replica};
 use crate::state::tables::{origin_key, pack, parse_number_key, table, unpack};
 use crate::upstream::ahead::AHEAD_MAX;
 use std::collections::BTreeMap;
@@ -42,42 +43,44 @@ fn gap_key(origin: OriginId, after: u64) -> Vec<u8> {
 }
 
 impl<S: MetaStore> Replica<S> {
-    /// A life begins behind this gap.
-    pub(crate) fn note_gap(&mut self, gap: Gap) {
-        let origin = self.config.origin;
-        self.state.put_row(gap_key(origin, gap.0), pack(&gap.1));
-        let excess = (self.histories.gaps.0.len() + 1).saturating_sub(GAPS_MAX);
-        let oldest: Vec<u64> = self.histories.gaps.0.keys().take(excess).copied().collect();
-        for after in oldest {
-            self.state.delete_row(gap_key(origin, after));
-        }
-        self.state.stage_gap(gap);
-    }
-
-    pub(crate) fn read_gaps(&mut self) -> Result<(), StorageError> {
-        let mut gaps = Gaps::default();
-        let (start, end) = (gap_key(self.config.origin, 0), gap_key(self.config.origin, u64::MAX));
-        self.each(&start, &end, |key, value| {
-            let after = key.len().checked_sub(8).map(|at| parse_number_key(&key[at - 1..])).transpose()?;
-            gaps.insert((after.unwrap_or_default(), unpack(value)?));
-            Ok(())
-        })?;
-        self.histories.gaps = gaps;
-        Ok(())
-    }
-
     /// Whether a number of our own is none that this store gave, be it in a life of which a crash took the end.
     pub(crate) fn is_of_another_copy(&self, sequence: u64) -> bool {
         let lost = |after: u64| sequence <= after.saturating_add(AHEAD_MAX);
         sequence > self.own_limit() || self.histories.gaps.around(sequence).is_some_and(|(after, _)| !lost(after))
     }
+}
+
+impl Histories {
+    /// A life begins behind this gap.
+    pub(crate) fn note_gap<S: MetaStore>(&mut self, core: &mut Core<S>, gap: Gap) {
+        let origin = core.config.origin;
+        core.state.put_row(gap_key(origin, gap.0), pack(&gap.1));
+        let excess = (self.gaps.0.len() + 1).saturating_sub(GAPS_MAX);
+        let oldest: Vec<u64> = self.gaps.0.keys().take(excess).copied().collect();
+        for after in oldest {
+            core.state.delete_row(gap_key(origin, after));
+        }
+        core.state.stage_gap(gap);
+    }
+
+    pub(crate) fn read_gaps<S: MetaStore>(&mut self, core: &Core<S>) -> Result<(), StorageError> {
+        let mut gaps = Gaps::default();
+        let (start, end) = (gap_key(core.config.origin, 0), gap_key(core.config.origin, u64::MAX));
+        core.state.each(&start, &end, |key, value| {
+            let after = key.len().checked_sub(8).map(|at| parse_number_key(&key[at - 1..])).transpose()?;
+            gaps.insert((after.unwrap_or_default(), unpack(value)?));
+            Ok(())
+        })?;
+        self.gaps = gaps;
+        Ok(())
+    }
 
     /// Whether this store has a record, or had it until it was confirmed: what it lost in a crash, or another copy of it
     /// gave, it has not.
-    pub(crate) fn is_our_own(&self, record: RecordId) -> bool {
-        self.config.role == Role::Client
-            && record.origin() == self.config.origin
-            && record.sequence() <= self.state.sequence()
-            && self.histories.gaps.around(record.sequence()).is_none()
+    pub(crate) fn is_our_own<S: MetaStore>(&self, core: &Core<S>, record: RecordId) -> bool {
+        core.config.role == Role::Client
+            && record.origin() == core.config.origin
+            && record.sequence() <= core.state.sequence()
+            && self.gaps.around(record.sequence()).is_none()
     }
 }

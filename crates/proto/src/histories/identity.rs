@@ -1,7 +1,8 @@
 //! What a store was made for: it is opened as nothing else.
 
 use crate::api::Role;
-use crate::replica::{OpenError, Replica};
+use crate::histories::Histories;
+use crate::replica::{Core, OpenError, Replica};
 use crate::state::tables::{pack, table, unpack};
 use serde::{Deserialize, Serialize};
 use wayfs_types::{Life, MetaStore, OriginId, StorageError};
@@ -32,12 +33,13 @@ const FORMER_MAX: usize = 1024;
 impl<S: MetaStore> Replica<S> {
     /// Whether the store is to become a home's.
     pub(crate) fn check_identity(&mut self) -> Result<bool, OpenError> {
-        let role = role_number(self.config.role);
-        let mine = Identity { volume: self.config.volume, role, origin: self.config.origin, former: Vec::new() };
-        let Some(bytes) = self.state.store().get(IDENTITY)? else {
-            self.state.put_row(IDENTITY.to_vec(), pack(&mine));
+        let role = role_number(self.core.config.role);
+        let mine =
+            Identity { volume: self.core.config.volume, role, origin: self.core.config.origin, former: Vec::new() };
+        let Some(bytes) = self.core.state.store().get(IDENTITY)? else {
+            self.core.state.put_row(IDENTITY.to_vec(), pack(&mine));
             // What is empty may be a copy, too: of a machine that had joined and not written yet.
-            self.histories.skips = self.config.role == Role::Client && self.config.life != Life::NONE;
+            self.histories.skips = self.core.config.role == Role::Client && self.core.config.life != Life::NONE;
             // Not with the first input: it may come to nothing.
             self.commit()?;
             return Ok(false);
@@ -45,54 +47,63 @@ impl<S: MetaStore> Replica<S> {
         let theirs: Identity = unpack(&bytes)?;
         let is_known = theirs.origin == mine.origin || theirs.former.contains(&mine.origin);
         let is_station = theirs.role == role_number(Role::Station);
-        let succeeds = self.config.succeeds && self.config.role == Role::Home && is_station;
+        let succeeds = self.core.config.succeeds && self.core.config.role == Role::Home && is_station;
         if theirs.volume != mine.volume || !(theirs.role == mine.role || succeeds) || !is_known {
             return Err(OpenError::Foreign(format!("origin {} of volume {}", theirs.origin, theirs.volume)));
         }
         // The store knows best: it took a new origin when the history of the former one had forked.
-        self.config.origin = theirs.origin;
+        self.core.config.origin = theirs.origin;
         self.histories.fork.has_former = !theirs.former.is_empty();
         self.histories.reopened = true;
-        self.histories.skips = self.config.role == Role::Client;
+        self.histories.skips = self.core.config.role == Role::Client;
         Ok(succeeds)
     }
+}
 
-    /// From now on the store is of the role that we were opened in.
-    pub(crate) fn take_role(&mut self) -> Result<(), StorageError> {
-        let bytes = self.state.store().get(IDENTITY)?;
-        let bytes = bytes.ok_or_else(|| StorageError::Corrupt("a store without identity".to_owned()))?;
-        let identity: Identity = unpack(&bytes)?;
-        self.state.put_row(IDENTITY.to_vec(), pack(&Identity { role: role_number(self.config.role), ..identity }));
-        Ok(())
-    }
-
-    /// Whether this store wrote under another origin before.
-    pub(crate) fn is_former(&self, origin: OriginId) -> Result<bool, StorageError> {
-        let bytes = self.state.store().get(IDENTITY)?;
-        let identity: Option<Identity> = bytes.map(|bytes| unpack(&bytes)).transpose()?;
-        Ok(identity.is_some_and(|identity| identity.former.contains(&origin)))
-    }
-
-    /// The origins that this store had before, the newest last, at most so many.
-    pub(crate) fn former_origins(&mut self, limit: usize) -> Result<Vec<OriginId>, StorageError> {
-        let bytes = self.tx().get_raw(IDENTITY)?;
-        let identity: Option<Identity> = bytes.map(|bytes| unpack(&bytes)).transpose()?;
-        let former = identity.map_or(Vec::new(), |identity| identity.former);
-        Ok(former.get(former.len().saturating_sub(limit)..).unwrap_or_default().to_vec())
-    }
-
+impl Histories {
     /// From now on this store writes under another origin.
-    pub(crate) fn change_origin(&mut self, origin: OriginId) -> Result<(), StorageError> {
-        let bytes = self.tx().get_raw(IDENTITY)?;
+    pub(crate) fn change_origin<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        origin: OriginId,
+    ) -> Result<(), StorageError> {
+        let bytes = core.state.tx().get_raw(IDENTITY)?;
         let bytes = bytes.ok_or_else(|| StorageError::Corrupt("a store without identity".to_owned()))?;
         let mut identity: Identity = unpack(&bytes)?;
         identity.former.push(identity.origin);
         let excess = identity.former.len().saturating_sub(FORMER_MAX);
         identity.former.drain(..excess);
         identity.origin = origin;
-        self.state.put_row(IDENTITY.to_vec(), pack(&identity));
-        self.config.origin = origin;
-        self.histories.fork.has_former = true;
+        core.state.put_row(IDENTITY.to_vec(), pack(&identity));
+        core.config.origin = origin;
+        self.fork.has_former = true;
         Ok(())
+    }
+
+    /// From now on the store is of the role that we were opened in.
+    pub(crate) fn take_role<S: MetaStore>(core: &mut Core<S>) -> Result<(), StorageError> {
+        let bytes = core.state.store().get(IDENTITY)?;
+        let bytes = bytes.ok_or_else(|| StorageError::Corrupt("a store without identity".to_owned()))?;
+        let identity: Identity = unpack(&bytes)?;
+        core.state.put_row(IDENTITY.to_vec(), pack(&Identity { role: role_number(core.config.role), ..identity }));
+        Ok(())
+    }
+
+    /// Whether this store wrote under another origin before.
+    pub(crate) fn is_former<S: MetaStore>(core: &Core<S>, origin: OriginId) -> Result<bool, StorageError> {
+        let bytes = core.state.store().get(IDENTITY)?;
+        let identity: Option<Identity> = bytes.map(|bytes| unpack(&bytes)).transpose()?;
+        Ok(identity.is_some_and(|identity| identity.former.contains(&origin)))
+    }
+
+    /// The origins that this store had before, the newest last, at most so many.
+    pub(crate) fn former_origins<S: MetaStore>(
+        core: &mut Core<S>,
+        limit: usize,
+    ) -> Result<Vec<OriginId>, StorageError> {
+        let bytes = core.state.tx().get_raw(IDENTITY)?;
+        let identity: Option<Identity> = bytes.map(|bytes| unpack(&bytes)).transpose()?;
+        let former = identity.map_or(Vec::new(), |identity| identity.former);
+        Ok(former.get(former.len().saturating_sub(limit)..).unwrap_or_default().to_vec())
     }
 }

@@ -6,10 +6,11 @@
 //! alone never shows so, since a child is told only what is durable.
 
 use crate::api::Role;
-use crate::replica::Replica;
+use crate::children::Children;
+use crate::histories::Histories;
+use crate::replica::{Core, Replica};
 use crate::state::tables::{pack, parse_number_key, table, unpack};
-use wayfs_types::CommitNumber;
-use wayfs_types::{Digest, Life, MetaStore, StorageError, Time};
+use wayfs_types::{CommitNumber, Digest, Life, MetaStore, StorageError, Time};
 use wayfs_wire::{Resume, Stamp};
 
 /// Table rows of lives: this prefix, and a counter.
@@ -81,24 +82,24 @@ impl<S: MetaStore> Replica<S> {
     /// Reads the lives and notes the present one, if the driver drew one. It is durable before any child hears of it,
     /// since what a child is told waits for all that was committed before.
     pub(crate) fn begin_life(&mut self) -> Result<(), StorageError> {
-        if self.config.life == Life::NONE {
+        if self.core.config.life == Life::NONE {
             return Ok(());
         }
         let mut rows = Vec::new();
         let mut until = LIFE.to_vec();
         until.push(u8::MAX);
-        self.each(LIFE, &until, |key, value| {
+        self.core.state.each(LIFE, &until, |key, value| {
             let (life, at) = unpack(value)?;
             rows.push((parse_number_key(&key[1..])?, Opened { life, at }));
             Ok(())
         })?;
         let number = rows.last().map_or(0, |(number, _)| number + 1);
-        let opened = Opened { life: self.config.life, at: self.state.change() };
-        self.state.put_row(life_key(number), pack(&(opened.life, opened.at)));
+        let opened = Opened { life: self.core.config.life, at: self.core.state.change() };
+        self.core.state.put_row(life_key(number), pack(&(opened.life, opened.at)));
         rows.push((number, opened));
         let excess = rows.len().saturating_sub(LIVES_MAX);
         for (old, _) in rows.drain(..excess) {
-            self.state.delete_row(life_key(old));
+            self.core.state.delete_row(life_key(old));
         }
         let is_cut = rows.first().is_some_and(|(number, _)| *number > 0);
         self.histories.lives = Lives {
@@ -118,43 +119,6 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    /// Before a child hears of this life it must be written down.
-    pub(crate) fn write_life(&mut self) -> Result<(), StorageError> {
-        let Some((number, opened)) = self.histories.lives.present else { return Ok(()) };
-        let key = life_key(number);
-        if self.tx().get_raw(&key)?.is_none() {
-            self.state.put_row(key, pack(&(opened.life, opened.at)));
-        }
-        Ok(())
-    }
-
-    /// The home went back, and so did we: what children know may be of what was lost. They begin anew, and are told so.
-    pub(crate) fn begin_after_loss(&mut self) {
-        let Some((number, _)) = self.histories.lives.present.filter(|_| self.config.role == Role::Station) else {
-            return;
-        };
-        // Each opening draws its life, and this one is as good as another opening.
-        let mut bytes = self.config.life.0.to_be_bytes().to_vec();
-        bytes.extend(self.state.change().0.to_be_bytes());
-        let drawn = Digest::of(&bytes).as_bytes().iter().take(4).fold(0, |life, byte| life << 8 | u32::from(*byte));
-        let opened = Opened { life: Life(drawn.max(1)), at: self.state.change() };
-        (0..=number).for_each(|old| self.state.delete_row(life_key(old)));
-        // From the first row on, so that no life counts as forgotten: what is not known here is lost.
-        self.state.put_row(life_key(0), pack(&(opened.life, opened.at)));
-        self.config.life = opened.life;
-        self.histories.lives.opened = vec![opened];
-        self.histories.lives.is_cut = false;
-        self.histories.lives.lost_at = Some(self.now);
-        self.histories.lives.present = Some((0, opened));
-        self.children.end_all();
-    }
-
-    /// Whether a child that comes from another server may have seen there what is lost here, and would wait for it. After so
-    /// long nobody waits any more.
-    pub(crate) fn has_lost_lately(&self) -> bool {
-        self.histories.lives.lost_at.is_some_and(|at| self.now < at + self.config.seen_kept)
-    }
-
     pub(crate) fn end_children(&mut self) {
         if self.children.take_end_of_all() {
             for peer in self.children.peers() {
@@ -162,22 +126,58 @@ impl<S: MetaStore> Replica<S> {
             }
         }
     }
+}
 
-    /// Names this store for children, and its present life; made at the first need, since only then the date is known.
-    pub(crate) fn own_stamp(&mut self) -> Stamp {
-        let life = self.config.life;
-        let stamp = Stamp { origin: self.config.origin, born: self.wall, life };
-        let first = self.state.name_store(stamp);
-        Stamp { life, ..first }
+impl Histories {
+    /// The home went back, and so did we: what children know may be of what was lost. They begin anew, and are told so.
+    pub(crate) fn begin_after_loss<S: MetaStore>(&mut self, core: &mut Core<S>, children: &mut Children) {
+        let Some((number, _)) = self.lives.present.filter(|_| core.config.role == Role::Station) else {
+            return;
+        };
+        // Each opening draws its life, and this one is as good as another opening.
+        let mut bytes = core.config.life.0.to_be_bytes().to_vec();
+        bytes.extend(core.state.change().0.to_be_bytes());
+        let drawn = Digest::of(&bytes).as_bytes().iter().take(4).fold(0, |life, byte| life << 8 | u32::from(*byte));
+        let opened = Opened { life: Life(drawn.max(1)), at: core.state.change() };
+        (0..=number).for_each(|old| core.state.delete_row(life_key(old)));
+        // From the first row on, so that no life counts as forgotten: what is not known here is lost.
+        core.state.put_row(life_key(0), pack(&(opened.life, opened.at)));
+        core.config.life = opened.life;
+        self.lives.opened = vec![opened];
+        self.lives.is_cut = false;
+        self.lives.lost_at = Some(core.now);
+        self.lives.present = Some((0, opened));
+        children.end_all();
+    }
+
+    /// Before a child hears of this life it must be written down.
+    pub(crate) fn write_life<S: MetaStore>(&mut self, core: &mut Core<S>) -> Result<(), StorageError> {
+        let Some((number, opened)) = self.lives.present else { return Ok(()) };
+        let key = life_key(number);
+        if core.state.tx().get_raw(&key)?.is_none() {
+            core.state.put_row(key, pack(&(opened.life, opened.at)));
+        }
+        Ok(())
+    }
+
+    /// Whether a child that comes from another server may have seen there what is lost here, and would wait for it. After so
+    /// long nobody waits any more.
+    pub(crate) fn has_lost_lately<S: MetaStore>(&self, core: &Core<S>) -> bool {
+        self.lives.lost_at.is_some_and(|at| core.now < at + core.config.seen_kept)
     }
 
     /// Whether a child's cursor is of our history.
-    pub(crate) fn place_cursor(&mut self, resume: &Resume, is_station: bool) -> Cursor {
-        let stamp = self.own_stamp();
-        let current = self.state.change();
+    pub(crate) fn place_cursor<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        resume: &Resume,
+        is_station: bool,
+    ) -> Cursor {
+        let stamp = Self::own_stamp(core);
+        let current = core.state.change();
         if resume.stamp.origin != stamp.origin {
             // A station has no other parent than the home: this one took the place of the one that it knew.
-            let is_of_former = is_station && self.histories.succession.is_some();
+            let is_of_former = is_station && self.succession.is_some();
             return if is_of_former { Cursor::Former } else { Cursor::Foreign };
         }
         if resume.stamp.born != stamp.born {
@@ -187,7 +187,15 @@ impl<S: MetaStore> Replica<S> {
         if stamp.life == Life::NONE || resume.stamp.life == Life::NONE {
             return if resume.cursor <= current { Cursor::Ours } else { Cursor::Foreign };
         }
-        self.histories.lives.place(resume, current)
+        self.lives.place(resume, current)
+    }
+
+    /// Names this store for children, and its present life; made at the first need, since only then the date is known.
+    pub(crate) fn own_stamp<S: MetaStore>(core: &mut Core<S>) -> Stamp {
+        let life = core.config.life;
+        let stamp = Stamp { origin: core.config.origin, born: core.wall, life };
+        let first = core.state.name_store(stamp);
+        Stamp { life, ..first }
     }
 }
 

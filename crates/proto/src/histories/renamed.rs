@@ -1,7 +1,8 @@
 //! Records that were written again under another id, and what still goes by their former names: files that programs
 //! have open, versions that they build upon, records that they wait for.
 
-use crate::replica::Replica;
+use crate::histories::Histories;
+use crate::replica::{Core, Replica};
 use crate::state::tables::{parse_record_key, unpack};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -135,55 +136,57 @@ fn renamed_change(change: &mut Change, renamed: Names, versions: Versions) {
 }
 
 impl<S: MetaStore> Replica<S> {
-    pub(crate) fn read_renamed(&mut self) -> Result<(), StorageError> {
+    /// Records were written again: what waits names what it is about as it is called since.
+    pub(crate) fn call_waiting_by_new_names(&mut self) {
+        if std::mem::take(&mut self.histories.fork.renames_waiting) {
+            let mut requests = std::mem::take(&mut self.requests);
+            for request in requests.waiting_requests() {
+                *request = self.histories.as_called_now(&self.core, request.clone());
+            }
+            self.requests = requests;
+        }
+    }
+}
+
+impl Histories {
+    pub(crate) fn read_renamed<S: MetaStore>(&mut self, core: &Core<S>) -> Result<(), StorageError> {
         let (mut renamed, mut stored_into) = (BTreeMap::new(), BTreeMap::new());
-        self.each(&[RENAMED], &[RENAMED + 1], |key, value| {
+        core.state.each(&[RENAMED], &[RENAMED + 1], |key, value| {
             let Again { record, stored_into: file } = unpack(value)?;
             renamed.insert(parse_record_key(key)?, record);
             stored_into.extend(file.map(|file| (record, file)));
             Ok(())
         })?;
-        (self.histories.fork.renamed, self.histories.fork.stored_into) = (renamed, stored_into);
+        (self.fork.renamed, self.fork.stored_into) = (renamed, stored_into);
         Ok(())
     }
 
     /// Which former name each record stands for, after a restart. Of those that became one it is the last: they were of one origin, in
     /// order.
     pub(crate) fn read_stands_for(&mut self) {
-        let renamed = self.histories.fork.renamed.iter().map(|(former, now)| (*now, *former));
-        self.histories.fork.stands_for = renamed.collect();
+        let renamed = self.fork.renamed.iter().map(|(former, now)| (*now, *former));
+        self.fork.stands_for = renamed.collect();
     }
 
     /// A request of our own user in the names of now.
-    pub(crate) fn as_called_now(&self, request: Request) -> Request {
+    pub(crate) fn as_called_now<S: MetaStore>(&self, core: &Core<S>, request: Request) -> Request {
         let versions = |file, name| {
-            let now = self.called_now(name).filter(|now| !self.shows_namesake(file, name, *now))?;
+            let now = self.called_now(core, name).filter(|now| !self.shows_namesake(core, file, name, *now))?;
             Some(self.version_of(now, name))
         };
-        renamed_request(request, &|name| self.called_now(name), &versions)
-    }
-
-    /// Records were written again: what waits names what it is about as it is called since.
-    pub(crate) fn call_waiting_by_new_names(&mut self) {
-        if std::mem::take(&mut self.histories.fork.renames_waiting) {
-            let mut requests = std::mem::take(&mut self.requests);
-            for request in requests.waiting_requests() {
-                *request = self.as_called_now(request.clone());
-            }
-            self.requests = requests;
-        }
+        renamed_request(request, &|name| self.called_now(core, name), &versions)
     }
 
     /// A file in the names of now.
-    pub(crate) fn file_called_now(&self, named: FileId) -> FileId {
+    pub(crate) fn file_called_now<S: MetaStore>(&self, core: &Core<S>, named: FileId) -> FileId {
         let mut now = named;
-        file(&|name| self.called_now(name), &mut now);
+        file(&|name| self.called_now(core, name), &mut now);
         now
     }
 
     /// A record of a log that is written again under a new id, in the names of now.
-    pub(crate) fn as_written_now(&self, record: Record, id: RecordId) -> Record {
-        let names = |name| self.written_now(name);
+    pub(crate) fn as_written_now<S: MetaStore>(&self, core: &Core<S>, record: Record, id: RecordId) -> Record {
+        let names = |name| self.written_now(core, name);
         let versions = |name| names(name).map(|now| self.version_of(now, name));
         renamed_record(record, id, &names, &versions)
     }
@@ -191,33 +194,33 @@ impl<S: MetaStore> Replica<S> {
     /// What a record was written again as under the present origin. A client takes one for each time that it writes again: what was
     /// written again before is named by its newer name in all that it has since, and the former one is then that of what another copy
     /// of its store wrote.
-    pub(crate) fn written_now(&self, former: RecordId) -> Option<RecordId> {
-        self.histories.fork.renamed.get(&former).copied().filter(|now| now.origin() == self.config.origin)
+    pub(crate) fn written_now<S: MetaStore>(&self, core: &Core<S>, former: RecordId) -> Option<RecordId> {
+        self.fork.renamed.get(&former).copied().filter(|now| now.origin() == core.config.origin)
     }
 
     /// What a version is called that was written again as a record. One that was written over, and became one record with the one
     /// that took its place, has no name any more: whoever builds upon it has not seen what that record holds. The former name
     /// may be that of what another copy of this store wrote, so it is told by the one that no content ever had.
     fn version_of(&self, now: RecordId, former: RecordId) -> RecordId {
-        let stands = self.histories.fork.stands_for.get(&now).is_none_or(|last| *last == former);
+        let stands = self.fork.stands_for.get(&now).is_none_or(|last| *last == former);
         if stands { now } else { RecordId::GENESIS }
     }
 
     /// Whether a file shows a version that another copy of this store wrote under the name that one of ours had before it was written
     /// again. If ours was a store into the same file, nobody can tell which of the two a program has seen, be it one that closed the
     /// file before a restart: what it writes goes on in the copy that ours left, or becomes one.
-    fn shows_namesake(&self, file: FileId, former: RecordId, now: RecordId) -> bool {
-        let meant = |file| self.file_meant(file).ok();
-        let is_shown = || self.inode_meant(file).ok().flatten().is_some_and(|inode| inode.version == former);
-        let has_met = self.histories.fork.stored_into.get(&now).is_some_and(|stored| meant(*stored) == meant(file));
+    fn shows_namesake<S: MetaStore>(&self, core: &Core<S>, file: FileId, former: RecordId, now: RecordId) -> bool {
+        let meant = |file| core.state.file_meant(file).ok();
+        let is_shown = || core.state.inode_meant(file).ok().flatten().is_some_and(|inode| inode.version == former);
+        let has_met = self.fork.stored_into.get(&now).is_some_and(|stored| meant(*stored) == meant(file));
         !has_met && is_shown()
     }
 
     /// What a record that a request names is called now. What another copy of this store sent under the former name is in the tree by
     /// that name, and is what a user sees there.
-    pub(crate) fn called_now(&self, former: RecordId) -> Option<RecordId> {
-        let now = self.histories.fork.renamed.get(&former)?;
-        let there = self.inode(FileId::made_by(former)).ok().flatten();
+    pub(crate) fn called_now<S: MetaStore>(&self, core: &Core<S>, former: RecordId) -> Option<RecordId> {
+        let now = self.fork.renamed.get(&former)?;
+        let there = core.state.inode(FileId::made_by(former)).ok().flatten();
         there.is_none_or(|inode| inode.is_removed()).then_some(*now)
     }
 }

@@ -17,17 +17,19 @@
 //! written again: what it does not show of that was removed or written over there.
 
 use crate::api::{Output, Role};
+use crate::histories::Histories;
 use crate::histories::found_lost::Kind as Found;
-use crate::replica::Replica;
+use crate::replica::{Core, Replica};
 use crate::state::log::LogEntry;
 use crate::state::tables::{KeyKind, kind_range, parse_image_key, table};
-use crate::upstream::FORMER_NAMED_MAX;
+use crate::upstream::{FORMER_NAMED_MAX, Uplink};
 use serde::{Deserialize, Serialize};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use wayfs_types::AttrVersion;
-use wayfs_types::{FileId, Image, Inode, Key, Kind, MetaStore, Op, Origin, OriginId, Place, RecordId, StorageError};
+use wayfs_types::{
+    AttrVersion, FileId, Image, Inode, Key, Kind, MetaStore, Op, Origin, OriginId, Place, RecordId, StorageError,
+};
 use wayfs_wire::KeyImage;
 
 /// What a parent lost, as far as this replica has it.
@@ -140,7 +142,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn note_went_back(&mut self, child: OriginId) {
         if !std::mem::replace(&mut self.histories.lives.went_back, true) {
             tracing::warn!(%child, "this store was put back to an older copy: a child knows more than it");
-            self.state.stage_output(Output::WentBack { child });
+            self.core.state.stage_output(Output::WentBack { child });
             self.tell_who_came_before();
         }
     }
@@ -151,32 +153,63 @@ impl<S: MetaStore> Replica<S> {
             self.disconnect(peer, crate::histories::lives::BEGIN_ANEW.to_owned());
         }
     }
+}
+
+impl Histories {
+    /// What the parent, which was put back, lacks of what it had confirmed under the origins that this client had before: the last
+    /// record of each that it has. What was written again before is not among it.
+    pub(crate) fn lost_of_former<S: MetaStore>(
+        core: &mut Core<S>,
+        uplink: &Uplink,
+    ) -> Result<BTreeMap<OriginId, u64>, StorageError> {
+        let mut lost = BTreeMap::new();
+        for origin in Self::former_origins(core, FORMER_NAMED_MAX)? {
+            let has = uplink.applied_of(origin);
+            let left = uplink.lost_after(origin);
+            let had = left.min(core.state.confirmed_applied(origin)?);
+            if has < had {
+                lost.insert(origin, has);
+            }
+        }
+        Ok(lost)
+    }
 
     /// What the parent, that was put back, shows otherwise than it had shown it.
-    pub(crate) fn find_older(&mut self, cut: &[KeyImage]) -> Result<(), StorageError> {
-        if self.config.role != Role::Station || !self.state.rescues() {
+    pub(crate) fn find_older<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        cut: &[KeyImage],
+    ) -> Result<(), StorageError> {
+        if core.config.role != Role::Station || !core.state.rescues() {
             return Ok(());
         }
         for pair in cut {
             match (&pair.key, &pair.image) {
                 (Key::Inode(file), Some(Image::Inode(now))) if *file != FileId::ROOT => {
-                    match self.confirmed_image(&pair.key)? {
-                        Some(Image::Inode(before)) => self.compare_with_before(*file, now, before)?,
+                    match Self::confirmed_image(core, &pair.key)? {
+                        Some(Image::Inode(before)) => self.compare_with_before(core, *file, now, before)?,
                         // Even the trace of its removal is gone.
-                        _ if self.was_known(file.maker())? && self.was_known(now.version)? && !now.is_removed() => {
+                        _ if Self::was_known(core, file.maker())?
+                            && Self::was_known(core, now.version)?
+                            && !now.is_removed() =>
+                        {
                             let stale = now.is_crowded().then(Vec::new);
                             let moved = Moved { to: Vec::new(), stale, by: Vec::new(), user: now.uid };
-                            self.histories.fork.lost.add_moved(*file, moved);
+                            self.fork.lost.add_moved(*file, moved);
                         }
                         _ => {}
                     }
                 }
                 (Key::Entry(parent, name), Some(Image::Entry(entry))) => {
-                    let was_known = self.was_known(entry.version)?;
+                    let was_known = Self::was_known(core, entry.version)?;
                     if !was_known {
-                        self.histories.fork.lost.add_placed_since(entry.file);
+                        self.fork.lost.add_placed_since(entry.file);
                     }
-                    self.note_name(&Place { parent: *parent, name: name.clone() }, Some((entry.file, was_known)))?;
+                    self.note_name(
+                        core,
+                        &Place { parent: *parent, name: name.clone() },
+                        Some((entry.file, was_known)),
+                    )?;
                 }
                 _ => {}
             }
@@ -186,8 +219,13 @@ impl<S: MetaStore> Replica<S> {
 
     /// What the parent shows under a name, and whether by a record that was known. If that is another file than before, or
     /// none, it is noted: crowded files do not say themselves which names they lost.
-    pub(crate) fn note_name(&mut self, place: &Place, now: Option<(FileId, bool)>) -> Result<(), StorageError> {
-        let before = match self.confirmed_image(&Key::Entry(place.parent, place.name.clone()))? {
+    pub(crate) fn note_name<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        place: &Place,
+        now: Option<(FileId, bool)>,
+    ) -> Result<(), StorageError> {
+        let before = match Self::confirmed_image(core, &Key::Entry(place.parent, place.name.clone()))? {
             Some(Image::Entry(entry)) => Some(entry),
             _ => None,
         };
@@ -195,87 +233,115 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         if let Some(before) = before {
-            let renamed = self.histories.fork.lost.names.entry(before.file).or_default();
+            let renamed = self.fork.lost.names.entry(before.file).or_default();
             renamed.lost.push((place.clone(), before.version));
         }
         // What was put there since stays.
         if let Some((now, true)) = now {
-            self.histories.fork.lost.names.entry(now).or_default().again.push(place.clone());
+            self.fork.lost.names.entry(now).or_default().again.push(place.clone());
         }
         Ok(())
     }
 
-    /// What the parent had confirmed of a key.
-    fn confirmed_image(&mut self, key: &Key) -> Result<Option<Image>, StorageError> {
-        match self.shadow(key)? {
-            Some(shadow) => Ok(shadow.image),
-            None => wayfs_tree::View::image(&self.tx(), key),
-        }
-    }
-
-    /// Whether the parent had told us of a record before: not if its number lies in a gap that another copy of its writer's store left.
-    fn was_known(&mut self, record: RecordId) -> Result<bool, StorageError> {
-        let origin = record.origin();
-        if origin == OriginId::GENESIS {
-            return Ok(true);
-        }
-        Ok(self.confirmed_origin(origin)?.is_some_and(|image| image.has(record.sequence())))
-    }
-
-    fn compare_with_before(&mut self, file: FileId, now: &Inode, before: Arc<Inode>) -> Result<(), StorageError> {
+    fn compare_with_before<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        file: FileId,
+        now: &Inode,
+        before: Arc<Inode>,
+    ) -> Result<(), StorageError> {
         if before.merged_into.is_some() || now.merged_into.is_some() || before.kind != now.kind {
             return Ok(());
         }
-        let (knew_version, knew_attributes) = (self.was_known(now.version)?, self.was_known(now.attr_version.0)?);
+        let (knew_version, knew_attributes) =
+            (Self::was_known(core, now.version)?, Self::was_known(core, now.attr_version.0)?);
         let is_moved = before.places != now.places || before.unlisted != now.unlisted;
         if is_moved && !now.is_removed() && (knew_version || !before.is_removed()) {
-            let moved = self.moved(now, &before)?;
-            self.histories.fork.lost.add_moved(file, moved);
+            let moved = Self::moved(core, now, &before)?;
+            self.fork.lost.add_moved(file, moved);
         }
         if before.is_removed() {
             return Ok(());
         }
         let is_changed = before.attr_version != now.attr_version || before.xattrs != now.xattrs;
         if is_changed && knew_attributes && !now.is_removed() {
-            self.histories.fork.lost.add_changed(file, now.attr_version, before.clone());
+            self.fork.lost.add_changed(file, now.attr_version, before.clone());
         }
         if before.kind == Kind::File && before.content != now.content {
             // A version that we never heard of was made since: then ours goes beside it.
             // So is what was a copy beside this file here, and is its content there: the parent got them in another order.
-            let had_seen = knew_version && !now.is_removed() && !self.was_copy(file, now.version)?;
+            let had_seen = knew_version && !now.is_removed() && !Self::was_copy(core, file, now.version)?;
             let upon = if had_seen { now.version } else { before.version };
-            self.histories.fork.lost.add_older(file, upon, before);
+            self.fork.lost.add_older(file, upon, before);
         }
         Ok(())
     }
 
+    /// A key that the parent, that was put back, does not name any more.
+    pub(crate) fn find_gone<S: MetaStore>(&mut self, core: &mut Core<S>, key: &Key) -> Result<(), StorageError> {
+        if core.state.rescues()
+            && let Key::Inode(file) = key
+            && let Some(inode) = wayfs_tree::inode(&core.state.tx(), *file)?
+        {
+            let names = wayfs_tree::names_of(&core.state.tx(), *file, &inode)?;
+            self.fork.lost.add_gone(*file, inode, names);
+        }
+        if core.state.rescues()
+            && let Key::Entry(parent, name) = key
+        {
+            self.note_name(core, &Place { parent: *parent, name: name.clone() }, None)?;
+        }
+        Ok(())
+    }
+
+    /// What the parent had confirmed of a key.
+    fn confirmed_image<S: MetaStore>(core: &mut Core<S>, key: &Key) -> Result<Option<Image>, StorageError> {
+        match core.state.shadow(key)? {
+            Some(shadow) => Ok(shadow.image),
+            None => wayfs_tree::View::image(&core.state.tx(), key),
+        }
+    }
+
+    /// Whether the parent had told us of a record before: not if its number lies in a gap that another copy of its writer's store left.
+    fn was_known<S: MetaStore>(core: &mut Core<S>, record: RecordId) -> Result<bool, StorageError> {
+        let origin = record.origin();
+        if origin == OriginId::GENESIS {
+            return Ok(true);
+        }
+        Ok(Self::confirmed_origin(core, origin)?.is_some_and(|image| image.has(record.sequence())))
+    }
+
     /// Whether what was stored into a file stands in a file that it made, and as which it may have been written over: the parent had not
     /// got that file, or shows a conflict. What is known of the former is older then.
-    fn is_file_of_its_own(&mut self, file: FileId, version: RecordId) -> Result<bool, StorageError> {
+    fn is_file_of_its_own<S: MetaStore>(
+        core: &mut Core<S>,
+        file: FileId,
+        version: RecordId,
+    ) -> Result<bool, StorageError> {
         let own = FileId::made_by(version);
-        Ok(own != file && wayfs_tree::inode(&self.tx(), own)?.is_some_and(|inode| inode.merged_into.is_none()))
+        Ok(own != file && wayfs_tree::inode(&core.state.tx(), own)?.is_some_and(|inode| inode.merged_into.is_none()))
     }
 
     /// Whether what was stored into a file became a copy beside it, as the parent had told it.
-    fn was_copy(&mut self, file: FileId, version: RecordId) -> Result<bool, StorageError> {
+    fn was_copy<S: MetaStore>(core: &mut Core<S>, file: FileId, version: RecordId) -> Result<bool, StorageError> {
         let copy = FileId::made_by(version);
-        Ok(copy != file && self.confirmed_image(&Key::Inode(copy))?.is_some())
+        Ok(copy != file && Self::confirmed_image(core, &Key::Inode(copy))?.is_some())
     }
 
     /// Of the files that went without a trace, those that the parent shows as copies under a report: of the record that made such a
     /// one it may have become a copy there only, since the parent got the records in another order than we.
-    fn copies_there(&mut self, lost: &Lost) -> Result<BTreeSet<FileId>, StorageError> {
+    fn copies_there<S: MetaStore>(core: &mut Core<S>, lost: &Lost) -> Result<BTreeSet<FileId>, StorageError> {
         let traceless = lost.moved.iter().filter(|(_, moved)| moved.is_traceless()).map(|(file, _)| *file);
         let mut copies = BTreeSet::new();
         for file in traceless {
-            if wayfs_tree::View::image(&self.tx(), &Key::Conflict(file.maker()))?.is_some() {
+            if wayfs_tree::View::image(&core.state.tx(), &Key::Conflict(file.maker()))?.is_some() {
                 copies.insert(file);
             }
         }
         Ok(copies)
     }
 
-    fn moved(&mut self, now: &Inode, before: &Inode) -> Result<Moved, StorageError> {
+    fn moved<S: MetaStore>(core: &mut Core<S>, now: &Inode, before: &Inode) -> Result<Moved, StorageError> {
         let mut by = Vec::new();
         if before.is_removed() {
             by.push(before.attr_version.0);
@@ -284,7 +350,9 @@ impl<S: MetaStore> Replica<S> {
             return Ok(Moved { to: Vec::new(), stale: Some(Vec::new()), by, user: before.uid });
         }
         for place in before.places.iter().filter(|place| !now.places.contains(place)) {
-            if let Some(Image::Entry(entry)) = self.confirmed_image(&Key::Entry(place.parent, place.name.clone()))? {
+            if let Some(Image::Entry(entry)) =
+                Self::confirmed_image(core, &Key::Entry(place.parent, place.name.clone()))?
+            {
                 by.push(entry.version);
             }
         }
@@ -293,8 +361,8 @@ impl<S: MetaStore> Replica<S> {
 
     /// Without what the parent has heard of: what it does not name of that any more was removed, and what it has otherwise
     /// was written over, by somebody of whom we had not heard.
-    pub(crate) fn without_known(&mut self, mut lost: Lost) -> Result<Lost, StorageError> {
-        let given = self.settle_names(&mut lost)?;
+    pub(crate) fn without_known<S: MetaStore>(core: &mut Core<S>, mut lost: Lost) -> Result<Lost, StorageError> {
+        let given = Self::settle_names(core, &mut lost)?;
         let made = lost.gone.keys().map(|file| file.maker());
         let others =
             lost.older.values().map(|(_, inode)| &**inode).chain(lost.changed.values().map(|(_, inode)| &**inode));
@@ -304,7 +372,7 @@ impl<S: MetaStore> Replica<S> {
         let mut known: BTreeMap<OriginId, Option<Arc<Origin>>> = BTreeMap::new();
         for record in made.chain(stored).chain(moved).collect::<BTreeSet<RecordId>>() {
             if let Entry::Vacant(unknown) = known.entry(record.origin()) {
-                unknown.insert(self.confirmed_origin(record.origin())?);
+                unknown.insert(Self::confirmed_origin(core, record.origin())?);
             }
         }
         let has = |record: RecordId| {
@@ -317,7 +385,7 @@ impl<S: MetaStore> Replica<S> {
         lost.older.retain(|_, (_, inode)| !has(inode.version));
         lost.changed.retain(|_, (_, inode)| !has(inode.attr_version.0));
         let placed_since = std::mem::take(&mut lost.placed_since);
-        let copies = self.copies_there(&lost)?;
+        let copies = Self::copies_there(core, &lost)?;
         for (file, names) in given {
             let Some(moved) = lost.moved.get_mut(&file) else { continue };
             moved.to = names.into_iter().filter(|(_, record)| !has(*record)).map(|(place, _)| place).collect();
@@ -331,7 +399,10 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// Sorts what was noted of names to the crowded files among what is lost. Answers which names these had and by which records.
-    fn settle_names(&mut self, lost: &mut Lost) -> Result<BTreeMap<FileId, Vec<(Place, RecordId)>>, StorageError> {
+    fn settle_names<S: MetaStore>(
+        core: &mut Core<S>,
+        lost: &mut Lost,
+    ) -> Result<BTreeMap<FileId, Vec<(Place, RecordId)>>, StorageError> {
         let mut given = BTreeMap::new();
         for (file, names) in std::mem::take(&mut lost.names) {
             if let Some(gone) = lost.gone.get_mut(&file) {
@@ -342,7 +413,7 @@ impl<S: MetaStore> Replica<S> {
                 continue;
             }
             if let Entry::Vacant(vacant) = lost.moved.entry(file)
-                && let Some(inode) = wayfs_tree::inode(&self.tx(), file)?.filter(|inode| inode.is_crowded())
+                && let Some(inode) = wayfs_tree::inode(&core.state.tx(), file)?.filter(|inode| inode.is_crowded())
             {
                 vacant.insert(Moved { to: Vec::new(), stale: Some(Vec::new()), by: Vec::new(), user: inode.uid });
             }
@@ -354,47 +425,18 @@ impl<S: MetaStore> Replica<S> {
         Ok(given)
     }
 
-    /// A key that the parent, that was put back, does not name any more.
-    pub(crate) fn find_gone(&mut self, key: &Key) -> Result<(), StorageError> {
-        if self.state.rescues()
-            && let Key::Inode(file) = key
-            && let Some(inode) = wayfs_tree::inode(&self.tx(), *file)?
-        {
-            let names = wayfs_tree::names_of(&self.tx(), *file, &inode)?;
-            self.histories.fork.lost.add_gone(*file, inode, names);
-        }
-        if self.state.rescues()
-            && let Key::Entry(parent, name) = key
-        {
-            self.note_name(&Place { parent: *parent, name: name.clone() }, None)?;
-        }
-        Ok(())
-    }
-
-    /// What the parent, which was put back, lacks of what it had confirmed under the origins that this client had before: the last
-    /// record of each that it has. What was written again before is not among it.
-    pub(crate) fn lost_of_former(&mut self) -> Result<BTreeMap<OriginId, u64>, StorageError> {
-        let mut lost = BTreeMap::new();
-        for origin in self.former_origins(FORMER_NAMED_MAX)? {
-            let has = self.uplink.applied_of(origin);
-            let left = self.uplink.lost_after(origin);
-            let had = left.min(self.confirmed_applied(origin)?);
-            if has < had {
-                lost.insert(origin, has);
-            }
-        }
-        Ok(lost)
-    }
-
     /// What a client made, stored or removed itself under its origins after these records, as far as its cache knows.
-    pub(crate) fn find_own_lost(&mut self, after: &BTreeMap<OriginId, u64>) -> Result<Lost, StorageError> {
+    pub(crate) fn find_own_lost<S: MetaStore>(
+        core: &mut Core<S>,
+        after: &BTreeMap<OriginId, u64>,
+    ) -> Result<Lost, StorageError> {
         let is_lost = |record: RecordId| after.get(&record.origin()).is_some_and(|after| record.sequence() > *after);
         if after.is_empty() {
             return Ok(Lost::default());
         }
         let mut files = Vec::new();
         let (from, until) = kind_range(table::VIEW, KeyKind::Inode);
-        self.each(&from, &until, |key, _| {
+        core.state.each(&from, &until, |key, _| {
             if let Key::Inode(file) = parse_image_key(key)? {
                 files.push(file);
             }
@@ -402,16 +444,16 @@ impl<S: MetaStore> Replica<S> {
         })?;
         let mut lost = Lost::default();
         for file in files {
-            let Some(inode) = wayfs_tree::inode(&self.tx(), file)? else { continue };
+            let Some(inode) = wayfs_tree::inode(&core.state.tx(), file)? else { continue };
             if is_lost(file.maker()) {
-                let names = wayfs_tree::names_of(&self.tx(), file, &inode)?;
+                let names = wayfs_tree::names_of(&core.state.tx(), file, &inode)?;
                 lost.add_gone(file, inode, names);
             } else if let Some((op, user)) = removal_of(file, &inode).filter(|_| is_lost(inode.attr_version.0)) {
                 lost.removed.insert(inode.attr_version.0, (op, user));
             } else if inode.kind == Kind::File
                 && !inode.is_removed()
                 && is_lost(inode.version)
-                && !self.is_file_of_its_own(file, inode.version)?
+                && !Self::is_file_of_its_own(core, file, inode.version)?
             {
                 lost.add_older(file, inode.version, inode);
             }

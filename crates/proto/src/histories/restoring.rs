@@ -11,15 +11,16 @@
 
 use crate::api::{Output, Role};
 use crate::contents::Source;
+use crate::histories::Histories;
 use crate::histories::renamed::Again;
 use crate::histories::restored::{Lost, Moved};
-use crate::replica::Replica;
+use crate::replica::{Core, Replica};
 use crate::state::log::LogEntry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use wayfs_types::AttrVersion;
 use wayfs_types::{
-    AttrChange, FileId, Image, Inode, Key, Kind, MetaStore, Name, Op, Place, Record, RecordId, StorageError, UserId,
+    AttrChange, AttrVersion, FileId, Image, Inode, Key, Kind, MetaStore, Name, Op, Place, Record, RecordId,
+    StorageError, UserId,
 };
 
 /// Names that wait for one another at most: of longer chains some become conflict names.
@@ -48,29 +49,6 @@ impl Names {
 }
 
 impl<S: MetaStore> Replica<S> {
-    /// A client has what its parent lost in its view as confirmed: there it would be in the way of what is written again.
-    pub(crate) fn take_out_lost(&mut self, lost: &Lost, entries: &[LogEntry]) -> Result<(), StorageError> {
-        for (file, inode) in &lost.gone {
-            for Place { parent, name } in &inode.places {
-                if wayfs_tree::entry(&self.tx(), *parent, name)?.is_some_and(|entry| entry.file == *file) {
-                    self.put_image(Key::Entry(*parent, name.clone()), None)?;
-                }
-            }
-            self.put_image(Key::Inode(*file), None)?;
-        }
-        for (file, (_, inode)) in &lost.older {
-            let first = entries.iter().find_map(|entry| match &entry.record.op {
-                Op::Store { file: stored, base, .. } if stored == file => Some(*base),
-                _ => None,
-            });
-            if let Some(version) = first {
-                let before = Inode { version, ..(**inode).clone() };
-                self.put_image(Key::Inode(*file), Some(Image::Inode(Arc::new(before))))?;
-            }
-        }
-        Ok(())
-    }
-
     /// Writes again what a parent lost. Answers how many records that took.
     pub(crate) fn write_lost(&mut self, lost: Lost) -> Result<u64, StorageError> {
         let Lost { gone, moved, older, changed, removed, .. } = lost;
@@ -119,16 +97,11 @@ impl<S: MetaStore> Replica<S> {
     /// What stands where something is to be put goes first, if it stood elsewhere.
     fn make_way(&mut self, place: &Place, names: &mut Names, depth: usize) -> Result<(), StorageError> {
         self.put_name_back(place.parent, names, depth + 1)?;
-        let parent = self.directory_now(place.parent);
-        if let Some(entry) = wayfs_tree::entry(&self.tx(), parent, &place.name)? {
+        let parent = self.histories.directory_now(&self.core, place.parent);
+        if let Some(entry) = wayfs_tree::entry(&self.core.state.tx(), parent, &place.name)? {
             self.put_name_back(entry.file, names, depth + 1)?;
         }
         Ok(())
-    }
-
-    /// What a directory is called now that was made again.
-    fn directory_now(&self, directory: FileId) -> FileId {
-        self.written_now(directory.maker()).map_or(directory, FileId::made_by)
     }
 
     fn make_again(&mut self, file: FileId, inode: Inode, names: &mut Names, depth: usize) -> Result<(), StorageError> {
@@ -144,9 +117,9 @@ impl<S: MetaStore> Replica<S> {
         names.written += self.write_op(op, uid, Some(file.maker()))?;
         // It was made with what had been stored into it: what was written upon that is upon this.
         if inode.version != file.maker()
-            && let Ok(made) = RecordId::new(self.config.origin, self.state.sequence())
+            && let Ok(made) = RecordId::new(self.core.config.origin, self.core.state.sequence())
         {
-            self.note_renamed(inode.version, Again { record: made, stored_into: None });
+            self.histories.note_renamed(&mut self.core, inode.version, Again { record: made, stored_into: None });
         }
         for place in places {
             self.make_way(&place, names, depth)?;
@@ -160,27 +133,32 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn move_back(&mut self, file: FileId, moved: Moved, names: &mut Names, depth: usize) -> Result<(), StorageError> {
-        let Some(now) = wayfs_tree::inode(&self.tx(), file)?.filter(|now| !now.is_removed()) else { return Ok(()) };
+        let Some(now) = wayfs_tree::inode(&self.core.state.tx(), file)?.filter(|now| !now.is_removed()) else {
+            return Ok(());
+        };
         if moved.to.is_empty() && now.is_directory() {
             self.empty_again(file, names, depth)?;
         }
-        let stood: Vec<Place> =
-            moved.to.iter().map(|place| Place { parent: self.directory_now(place.parent), ..place.clone() }).collect();
+        let stood: Vec<Place> = moved
+            .to
+            .iter()
+            .map(|place| Place { parent: self.histories.directory_now(&self.core, place.parent), ..place.clone() })
+            .collect();
         for place in &stood {
-            if !wayfs_tree::has_name(&self.tx(), file, &now, place)? {
+            if !wayfs_tree::has_name(&self.core.state.tx(), file, &now, place)? {
                 names.waiting.insert(file);
                 self.make_way(place, names, depth)?;
                 names.waiting.remove(&file);
             }
         }
         // What stood in the way may have changed places with this one.
-        let Some(now) = wayfs_tree::inode(&self.tx(), file)? else { return Ok(()) };
-        let mut stale = self.stale_names(file, &now, moved.stale, &stood)?;
+        let Some(now) = wayfs_tree::inode(&self.core.state.tx(), file)? else { return Ok(()) };
+        let mut stale = Histories::stale_names(&mut self.core, file, &now, moved.stale, &stood)?;
         for place in stood {
-            if wayfs_tree::has_name(&self.tx(), file, &now, &place)? {
+            if wayfs_tree::has_name(&self.core.state.tx(), file, &now, &place)? {
                 continue;
             }
-            let op = self.op_to_place(file, stale.pop(), place, names)?;
+            let op = Histories::op_to_place(&mut self.core, file, stale.pop(), place, names)?;
             names.written += self.write_op(op, moved.user, None)?;
         }
         for Place { parent, name } in stale {
@@ -193,44 +171,13 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
-    /// The names that a file has and had not.
-    fn stale_names(
-        &mut self,
-        file: FileId,
-        now: &Inode,
-        noted: Option<Vec<Place>>,
-        stood: &[Place],
-    ) -> Result<Vec<Place>, StorageError> {
-        let stood: BTreeSet<&Place> = stood.iter().collect();
-        let mut stale = Vec::new();
-        for place in noted.unwrap_or_else(|| now.places.clone()) {
-            if !stood.contains(&place) && wayfs_tree::has_name(&self.tx(), file, now, &place)? {
-                stale.push(place);
-            }
-        }
-        Ok(stale)
-    }
-
-    /// Moves a file to a place, or gives it one more.
-    fn op_to_place(&mut self, file: FileId, from: Option<Place>, to: Place, names: &Names) -> Result<Op, StorageError> {
-        let Place { parent: to_parent, name: to_name } = to;
-        let Some(Place { parent: from_parent, name: from_name }) = from else {
-            return Ok(Op::Link { file, parent: to_parent, name: to_name });
-        };
-        let there = wayfs_tree::entry(&self.tx(), to_parent, &to_name)?.map(|entry| entry.file);
-        Ok(match there.filter(|there| names.waiting.contains(there)) {
-            Some(other) => Op::Exchange { from_parent, from_name, file, to_parent, to_name, other },
-            None => Op::Rename { from_parent, from_name, file, to_parent, to_name, replaced: None },
-        })
-    }
-
     /// What is in a directory that was removed went before.
     fn empty_again(&mut self, directory: FileId, names: &mut Names, depth: usize) -> Result<(), StorageError> {
         let mut last: Option<Name> = None;
-        while let Some(name) = wayfs_tree::View::first_entry(&self.tx(), directory)?
+        while let Some(name) = wayfs_tree::View::first_entry(&self.core.state.tx(), directory)?
             && last.as_ref() != Some(&name)
         {
-            if let Some(entry) = wayfs_tree::entry(&self.tx(), directory, &name)? {
+            if let Some(entry) = wayfs_tree::entry(&self.core.state.tx(), directory, &name)? {
                 self.put_name_back(entry.file, names, depth + 1)?;
             }
             last = Some(name);
@@ -240,7 +187,9 @@ impl<S: MetaStore> Replica<S> {
 
     /// Sets attributes again.
     fn set_again(&mut self, file: FileId, upon: AttrVersion, inode: &Inode) -> Result<u64, StorageError> {
-        let Some(now) = wayfs_tree::inode(&self.tx(), file)?.filter(|now| !now.is_removed()) else { return Ok(0) };
+        let Some(now) = wayfs_tree::inode(&self.core.state.tx(), file)?.filter(|now| !now.is_removed()) else {
+            return Ok(0);
+        };
         let is_same_content = now.kind == Kind::File && now.content == inode.content;
         let change = AttrChange {
             mode: Some(inode.mode).filter(|mode| *mode != now.mode),
@@ -270,37 +219,108 @@ impl<S: MetaStore> Replica<S> {
             crate::contents::content_of(record).filter(|(_, content)| content.root().is_some())
         {
             let (version, content) = (record.id, content.clone());
-            self.put_vanished(version, file, content.clone())?;
-            self.look(file, version, content);
+            self.contents.put_vanished(&mut self.core, version, file, content.clone())?;
+            self.contents.look(&mut self.core, file, version, content);
         }
         Ok(())
     }
 
     /// Writes a record of our own. `former`: the record that it stands for.
     pub(crate) fn write_op(&mut self, op: Op, user: u32, former: Option<RecordId>) -> Result<u64, StorageError> {
-        let Ok(id) = RecordId::new(self.config.origin, self.next_sequence()) else { return Ok(0) };
-        let record = Record { id, time: self.wall, user: UserId(user), op };
+        let Ok(id) = RecordId::new(self.core.config.origin, self.next_sequence()) else { return Ok(0) };
+        let record = Record { id, time: self.core.wall, user: UserId(user), op };
         // It is made of a state: that is what it was seen upon, by whatever name.
-        let names = |name| self.written_now(name);
+        let names = |name| self.histories.written_now(&self.core, name);
         let record = crate::histories::renamed::renamed_record(record, id, &names, &names);
         self.skip_lost()?;
-        self.state.set_sequence(id.sequence());
+        self.core.state.set_sequence(id.sequence());
         if let Some(former) = former {
-            self.note_renamed(former, Again::of(&record));
+            self.histories.note_renamed(&mut self.core, former, Again::of(&record));
         }
-        let effect = self.take_record(record.clone(), true)?;
+        let effect = self.core.take_record(record.clone(), true)?;
         // Whether the bytes are here the driver knows.
-        let content = if self.config.role == Role::Client {
+        let content = if self.core.config.role == Role::Client {
             self.look_for_own(&record)?;
             None
         } else {
-            let source = Source::Child { origin: self.config.origin, is_station: true, held: false };
-            self.note_content(&record, &effect, source)?
+            let source = Source::Child { origin: self.core.config.origin, is_station: true, held: false };
+            self.contents.note_content(&mut self.core, &mut self.children, &record, &effect, source)?
         };
         if let Some(file) = effect.file.or_else(|| crate::inspect::file_of(&record.op, id)) {
-            self.state.stage_output(Output::Applied { file, record: id, content });
+            self.core.state.stage_output(Output::Applied { file, record: id, content });
         }
-        self.state.stage_marks(self.config.origin);
+        self.core.state.stage_marks(self.core.config.origin);
         Ok(1)
+    }
+}
+
+impl Histories {
+    /// What a directory is called now that was made again.
+    fn directory_now<S: MetaStore>(&self, core: &Core<S>, directory: FileId) -> FileId {
+        self.written_now(core, directory.maker()).map_or(directory, FileId::made_by)
+    }
+
+    /// A client has what its parent lost in its view as confirmed: there it would be in the way of what is written again.
+    pub(crate) fn take_out_lost<S: MetaStore>(
+        core: &mut Core<S>,
+        lost: &Lost,
+        entries: &[LogEntry],
+    ) -> Result<(), StorageError> {
+        for (file, inode) in &lost.gone {
+            for Place { parent, name } in &inode.places {
+                if wayfs_tree::entry(&core.state.tx(), *parent, name)?.is_some_and(|entry| entry.file == *file) {
+                    core.state.put_image(Key::Entry(*parent, name.clone()), None)?;
+                }
+            }
+            core.state.put_image(Key::Inode(*file), None)?;
+        }
+        for (file, (_, inode)) in &lost.older {
+            let first = entries.iter().find_map(|entry| match &entry.record.op {
+                Op::Store { file: stored, base, .. } if stored == file => Some(*base),
+                _ => None,
+            });
+            if let Some(version) = first {
+                let before = Inode { version, ..(**inode).clone() };
+                core.state.put_image(Key::Inode(*file), Some(Image::Inode(Arc::new(before))))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The names that a file has and had not.
+    fn stale_names<S: MetaStore>(
+        core: &mut Core<S>,
+        file: FileId,
+        now: &Inode,
+        noted: Option<Vec<Place>>,
+        stood: &[Place],
+    ) -> Result<Vec<Place>, StorageError> {
+        let stood: BTreeSet<&Place> = stood.iter().collect();
+        let mut stale = Vec::new();
+        for place in noted.unwrap_or_else(|| now.places.clone()) {
+            if !stood.contains(&place) && wayfs_tree::has_name(&core.state.tx(), file, now, &place)? {
+                stale.push(place);
+            }
+        }
+        Ok(stale)
+    }
+
+    /// Moves a file to a place, or gives it one more.
+    fn op_to_place<S: MetaStore>(
+        core: &mut Core<S>,
+        file: FileId,
+        from: Option<Place>,
+        to: Place,
+        names: &Names,
+    ) -> Result<Op, StorageError> {
+        let Place { parent: to_parent, name: to_name } = to;
+        let Some(Place { parent: from_parent, name: from_name }) = from else {
+            return Ok(Op::Link { file, parent: to_parent, name: to_name });
+        };
+        let there = wayfs_tree::entry(&core.state.tx(), to_parent, &to_name)?.map(|entry| entry.file);
+        Ok(match there.filter(|there| names.waiting.contains(there)) {
+            Some(other) => Op::Exchange { from_parent, from_name, file, to_parent, to_name, other },
+            None => Op::Rename { from_parent, from_name, file, to_parent, to_name, replaced: None },
+        })
     }
 }

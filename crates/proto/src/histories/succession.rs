@@ -16,8 +16,11 @@
 //! Contents that only the former home had are missing from now on, with nobody on record: the driver says of those that
 //! lie here that they do, and the rest is not called stable.
 
-use crate::contents::Missing;
-use crate::replica::{PAGE, Replica};
+use crate::contents::{Contents, Missing};
+use crate::histories::Histories;
+use crate::locks::Locks;
+use crate::members::Members;
+use crate::replica::{Core, PAGE, Replica};
 use crate::state::log::TOUCH;
 use crate::state::tables::{
     KeyKind, kind_range, pack, parse_image_key, record_key, root_key, table, unpack, unpack_view,
@@ -58,89 +61,56 @@ pub struct Prospect {
 }
 
 impl<S: MetaStore> Replica<S> {
-    /// What is known of this station as a successor of its home. Which contents lie here the driver knows.
-    pub fn prospect(&self) -> Prospect {
-        let count = |number: i64| u64::try_from(number).unwrap_or(0);
-        Prospect {
-            is_whole: self.state.synced() && self.state.reset().is_none() && !self.state.rescues(),
-            tentative: self.state.log().tentative_len(),
-            missing: count(self.state.totals().missing),
-            missing_bytes: count(self.state.totals().missing_bytes),
-        }
-    }
-
-    /// Whose place this home took; `None`: it made the volume, or is no home.
-    pub fn succession(&self) -> Option<Succession> {
-        self.histories.succession
-    }
-
-    pub(crate) fn read_succession(&mut self) -> Result<(), StorageError> {
-        self.histories.succession = self.state.store().get(SUCCESSION)?.map(|bytes| unpack(&bytes)).transpose()?;
-        Ok(())
-    }
-
     /// Makes a home's store of a station's. A crash in between leaves a station's store, with which it is begun again.
     pub(crate) fn succeed(&mut self) -> Result<(), StorageError> {
-        let own = self.config.origin;
+        let own = self.core.config.origin;
         let mut former = None;
-        let quota = self.quota_of_volume()?;
-        for (origin, image) in self.origins()? {
+        let quota = Members::quota_of_volume(&self.core)?;
+        for (origin, image) in self.core.state.origins()? {
             if image.admitted == Admitted::Home && origin != own {
                 former = Some((origin, image.node));
                 let revoked = Origin { admitted: Admitted::Revoked, ..image };
-                self.put_image(Key::Origin(origin), Some(Image::Origin(revoked.into())))?;
+                self.core.state.put_image(Key::Origin(origin), Some(Image::Origin(revoked.into())))?;
             } else if origin == own {
                 // The volume's quota stands in the row of its home.
                 let limits = Limits { quota, ..image.limits };
                 let home = Origin { admitted: Admitted::Home, limits, ..image };
-                self.put_image(Key::Origin(origin), Some(Image::Origin(home.into())))?;
+                self.core.state.put_image(Key::Origin(origin), Some(Image::Origin(home.into())))?;
             }
         }
-        let overlay = self.state.take_overlay();
+        let overlay = self.core.state.take_overlay();
         self.note_unheld()?;
-        self.state.set_overlay(overlay);
-        self.keep_previous_owed()?;
-        let tentative = self.clear(table::LOG)?;
+        self.core.state.set_overlay(overlay);
+        Contents::keep_previous_owed(&mut self.core)?;
+        let tentative = Histories::clear(&mut self.core, table::LOG)?;
         for of in [table::SHADOW, TOUCH, table::OWED] {
-            self.clear(of)?;
+            Histories::clear(&mut self.core, of)?;
         }
-        self.state.set_resume(None);
-        self.state.set_reset(None);
-        self.state.set_rescues(false);
-        self.state.set_synced(true);
+        self.core.state.set_resume(None);
+        self.core.state.set_reset(None);
+        self.core.state.set_rescues(false);
+        self.core.state.set_synced(true);
         let succession = Succession {
             origin: former.map_or(OriginId::GENESIS, |(origin, _)| origin),
             node: former.map(|(_, node)| node),
-            at: self.state.change(),
+            at: self.core.state.change(),
             tentative,
         };
-        self.state.put_row(SUCCESSION.to_vec(), pack(&succession));
-        self.note_all_may_hold();
-        self.take_role()?;
+        self.core.state.put_row(SUCCESSION.to_vec(), pack(&succession));
+        Locks::note_all_may_hold(&mut self.core);
+        Histories::take_role(&mut self.core)?;
         self.commit()?;
         tracing::warn!(?succession, "this station takes the place of the home");
-        self.state.want_sync();
-        self.ask_sync();
+        self.core.state.want_sync();
+        self.core.ask_sync();
         Ok(())
-    }
-
-    /// Takes all rows of a table out. Answers how many there were.
-    fn clear(&mut self, of: u8) -> Result<u64, StorageError> {
-        let mut keys = Vec::new();
-        self.each(&[of], &[of + 1], |key, _| {
-            keys.push(key.to_vec());
-            Ok(())
-        })?;
-        let count = keys.len() as u64;
-        keys.into_iter().for_each(|key| self.state.delete_row(key));
-        Ok(count)
     }
 
     /// Notes what only the former home is known to have. A page at a time, since a volume may have millions of files.
     fn note_unheld(&mut self) -> Result<(), StorageError> {
         let (mut from, until) = kind_range(table::VIEW, KeyKind::Inode);
         loop {
-            let rows = self.state.store().scan(&from, &until, PAGE)?;
+            let rows = self.core.state.store().scan(&from, &until, PAGE)?;
             let Some((last, _)) = rows.last() else { return Ok(()) };
             from.clone_from(last);
             from.push(0);
@@ -156,13 +126,51 @@ impl<S: MetaStore> Replica<S> {
     fn note_unheld_of(&mut self, file: FileId, inode: Inode) -> Result<(), StorageError> {
         let version = inode.version;
         let Some(root) = inode.content.root().filter(|_| !inode.is_removed()) else { return Ok(()) };
-        let is_owed = self.state.store().get(&record_key(table::OWED, version))?.is_some();
+        let is_owed = self.core.state.store().get(&record_key(table::OWED, version))?.is_some();
         // Or it is on record under another name: equal contents met.
-        if is_owed || self.missing(version)?.is_some() || self.merged_holder(&inode)?.is_some() {
+        if is_owed
+            || Contents::missing(&mut self.core, version)?.is_some()
+            || self.contents.merged_holder(&self.core, &self.children, &inode)?.is_some()
+        {
             return Ok(());
         }
-        self.state.put_row(record_key(table::MISSING, version), pack(&Missing::of(file, version, inode.content)));
-        self.state.put_row(root_key(&root, version), Vec::new());
+        self.core.state.put_row(record_key(table::MISSING, version), pack(&Missing::of(file, version, inode.content)));
+        self.core.state.put_row(root_key(&root, version), Vec::new());
         Ok(())
+    }
+}
+
+impl Histories {
+    /// Whose place this home took; `None`: it made the volume, or is no home.
+    pub(crate) fn succession(&self) -> Option<Succession> {
+        self.succession
+    }
+
+    pub(crate) fn read_succession<S: MetaStore>(&mut self, core: &Core<S>) -> Result<(), StorageError> {
+        self.succession = core.state.store().get(SUCCESSION)?.map(|bytes| unpack(&bytes)).transpose()?;
+        Ok(())
+    }
+
+    /// What is known of this station as a successor of its home. Which contents lie here the driver knows.
+    pub(crate) fn prospect<S: MetaStore>(core: &Core<S>) -> Prospect {
+        let count = |number: i64| u64::try_from(number).unwrap_or(0);
+        Prospect {
+            is_whole: core.state.synced() && core.state.reset().is_none() && !core.state.rescues(),
+            tentative: core.state.log().tentative_len(),
+            missing: count(core.state.totals().missing),
+            missing_bytes: count(core.state.totals().missing_bytes),
+        }
+    }
+
+    /// Takes all rows of a table out. Answers how many there were.
+    fn clear<S: MetaStore>(core: &mut Core<S>, of: u8) -> Result<u64, StorageError> {
+        let mut keys = Vec::new();
+        core.state.each(&[of], &[of + 1], |key, _| {
+            keys.push(key.to_vec());
+            Ok(())
+        })?;
+        let count = keys.len() as u64;
+        keys.into_iter().for_each(|key| core.state.delete_row(key));
+        Ok(count)
     }
 }

@@ -10,7 +10,9 @@
 //! ```
 
 use crate::api::Role;
-use crate::replica::Replica;
+use crate::histories::Histories;
+use crate::replica::{Core, Replica};
+use crate::upstream::Uplink;
 use wayfs_types::{MetaStore, OriginId, StorageError};
 use wayfs_wire::Up;
 
@@ -18,9 +20,9 @@ impl<S: MetaStore> Replica<S> {
     /// The parent lost what it had told. It tells anew what is stable; of what it is not told about, this replica does not know. What it
     /// asks the parent about goes with the rest that is told anew in each session.
     pub(crate) fn forget_stable(&mut self) -> Result<(), StorageError> {
-        self.forget_told();
-        self.note_recount();
-        for origin in self.marked()? {
+        self.contents.forget_told(&mut self.uplink);
+        self.contents.note_recount(&mut self.core);
+        for origin in self.core.state.marked()? {
             self.go_back(origin, 0)?;
         }
         Ok(())
@@ -29,34 +31,36 @@ impl<S: MetaStore> Replica<S> {
     /// What an origin wrote is at the home up to `through` only, of what was told to be.
     pub(crate) fn take_back_stable(&mut self, origin: OriginId, through: u64) -> Result<(), StorageError> {
         let Some(before) = self.go_back(origin, through)? else { return Ok(()) };
-        self.forget_told();
-        if self.config.role == Role::Station {
-            self.tell_parent(Up::Want { origin, through: before });
+        self.contents.forget_told(&mut self.uplink);
+        if self.core.config.role == Role::Station {
+            self.core.tell_parent(Up::Want { origin, through: before });
         }
         Ok(())
     }
 
     fn go_back(&mut self, origin: OriginId, through: u64) -> Result<Option<u64>, StorageError> {
-        let Some(before) = self.lower_stable(origin, through)? else { return Ok(None) };
-        if origin == self.config.origin {
+        let Some(before) = self.core.lower_stable(origin, through)? else { return Ok(None) };
+        if origin == self.core.config.origin {
             self.uplink.forget_asked_stable();
-            self.note_recount();
+            self.contents.note_recount(&mut self.core);
         }
-        if self.config.role == Role::Station {
+        if self.core.config.role == Role::Station {
             // Clients that come are told that something was lost, and forget, too.
-            self.histories.lives.lost_at = Some(self.now);
-            self.handle_want(origin, before)?;
+            self.histories.lives.lost_at = Some(self.core.now);
+            self.contents.handle_want(&mut self.core, &mut self.children, origin, before)?;
         }
         Ok(Some(before))
     }
+}
 
+impl Histories {
     /// Whether what the parent tells to be stable counts where it is less than is known: the home knows, and whoever told more
     /// before. Another station may not have heard yet how far a client that comes to it is.
-    pub(crate) fn may_go_back(&mut self, is_own: bool) -> bool {
-        match self.config.role {
+    pub(crate) fn may_go_back<S: MetaStore>(core: &Core<S>, uplink: &mut Uplink, is_own: bool) -> bool {
+        match core.config.role {
             Role::Home => false,
-            Role::Station => self.uplink.is_up(),
-            Role::Client => is_own && self.uplink.note_told_stable() == Some(true),
+            Role::Station => core.has_parent(),
+            Role::Client => is_own && uplink.note_told_stable() == Some(true),
         }
     }
 }

@@ -9,62 +9,104 @@
 //! said nothing of it. Those are remembered as **unnamed** until the home names them.
 
 use crate::api::{Output, Role};
-use crate::replica::Replica;
+use crate::histories::Histories;
+use crate::replica::{Core, Replica};
 use crate::state::log::Shadow;
 use crate::state::tables::{number_key, parse_image_key, table, unpack};
 use std::collections::BTreeSet;
-use wayfs_types::CommitNumber;
-use wayfs_types::{Key, MetaStore, Place, StorageError};
+use wayfs_types::{CommitNumber, Key, MetaStore, Place, StorageError};
 use wayfs_wire::KeyImage;
 
 impl<S: MetaStore> Replica<S> {
     /// Applies a cut. A client notes that the parent vouched for what it names; so does a station that takes
     /// over the whole state, and sweeps the rest later.
     pub(crate) fn take_cut(&mut self, cut: Vec<KeyImage>) -> Result<(), StorageError> {
-        let is_noted = self.config.role == Role::Client || self.state.reset().is_some();
+        let is_noted = self.core.config.role == Role::Client || self.core.state.reset().is_some();
         let keys: Vec<Key> = if is_noted { cut.iter().map(|pair| pair.key.clone()).collect() } else { Vec::new() };
         self.take_images(cut)?;
         for key in keys {
             self.histories.fork.unnamed.remove(&key);
-            self.renew_key(key)?;
+            Histories::renew_key(&mut self.core, key)?;
         }
         Ok(())
     }
 
-    /// Gives a key a new number although its image stays.
-    fn renew_key(&mut self, key: Key) -> Result<(), StorageError> {
-        let image = wayfs_tree::View::image(&self.tx(), &key)?;
-        if image.is_some() {
-            self.put_image(key.clone(), image)?;
-            self.state.renew(key);
+    /// After the whole state came: what it did not name is no more.
+    pub(crate) fn sweep(&mut self) -> Result<(), StorageError> {
+        if self.core.state.reset().is_none() {
+            return Ok(());
+        }
+        let (mut stale, shadowed) = self.histories.stale_keys(&mut self.core)?;
+        if self.core.state.rescues() {
+            for key in &shadowed {
+                if let Key::Entry(parent, name) = key {
+                    self.histories.note_name(&mut self.core, &Place { parent: *parent, name: name.clone() }, None)?;
+                }
+            }
+            self.take_orphans(&shadowed)?;
+        }
+        self.core.state.set_reset(None);
+        let mut bound = Vec::new();
+        for key in shadowed {
+            match self.core.state.shadow(&key)? {
+                Some(_) => bound.push(KeyImage { key, image: None }),
+                None => stale.push(key),
+            }
+        }
+        if !bound.is_empty() {
+            self.take_images(bound)?;
+        }
+        for key in stale {
+            self.histories.find_gone(&mut self.core, &key)?;
+            self.core.state.put_image(key, None)?;
+        }
+        if self.core.state.take_rescues() {
+            self.write_what_is_lost()?;
         }
         Ok(())
     }
 
+    fn write_what_is_lost(&mut self) -> Result<(), StorageError> {
+        let lost = std::mem::take(&mut self.histories.fork.lost);
+        let lost = Histories::without_known(&mut self.core, lost)?;
+        let written_over = Histories::find_written_over(&mut self.core, &lost)?;
+        let mut records = if lost.is_empty() { 0 } else { self.write_lost(lost)? };
+        records += self.write_over_again(written_over)?;
+        let unwritten = std::mem::take(&mut self.histories.fork.unwritten);
+        self.write_parted(unwritten)?;
+        Histories::forget_found(&mut self.core)?;
+        self.take_over_forgotten()?;
+        self.histories.begin_after_loss(&mut self.core, &mut self.children);
+        self.core.state.stage_output(Output::Recovered { records });
+        Ok(())
+    }
+}
+
+impl Histories {
     /// What had a shadow row is put back, and the cut does not name it. `number`: when the home vouched for it.
-    pub(crate) fn note_unnamed(&mut self, key: &Key, number: CommitNumber) {
-        if self.state.reset().is_some_and(|reset| number <= reset) {
-            self.histories.fork.unnamed.insert(key.clone());
+    pub(crate) fn note_unnamed<S: MetaStore>(&mut self, core: &Core<S>, key: &Key, number: CommitNumber) {
+        if core.state.reset().is_some_and(|reset| number <= reset) {
+            self.fork.unnamed.insert(key.clone());
         }
     }
 
     /// What the home did not name while it told its whole state, and what has a shadow row of that.
-    fn stale_keys(&mut self) -> Result<(Vec<Key>, Vec<Key>), StorageError> {
-        let Some(reset) = self.state.reset() else { return Ok((Vec::new(), Vec::new())) };
-        let mut unnamed = std::mem::take(&mut self.histories.fork.unnamed);
+    fn stale_keys<S: MetaStore>(&mut self, core: &mut Core<S>) -> Result<(Vec<Key>, Vec<Key>), StorageError> {
+        let Some(reset) = core.state.reset() else { return Ok((Vec::new(), Vec::new())) };
+        let mut unnamed = std::mem::take(&mut self.fork.unnamed);
         let mut old = Vec::new();
-        self.each(&number_key(table::CHANGE, 0), &number_key(table::CHANGE, reset.0 + 1), |_, value| {
+        core.state.each(&number_key(table::CHANGE, 0), &number_key(table::CHANGE, reset.0 + 1), |_, value| {
             let mut key = vec![table::VIEW];
             key.extend(value);
             old.push(parse_image_key(&key)?);
             Ok(())
         })?;
         // What this very cut names has its old row still.
-        let mut old: BTreeSet<Key> = old.into_iter().filter(|key| !self.state.overlay().is_touched(key)).collect();
+        let mut old: BTreeSet<Key> = old.into_iter().filter(|key| !core.state.overlay().is_touched(key)).collect();
         let mut shadowed = Vec::new();
         let mut from = vec![table::SHADOW];
         loop {
-            let pairs = self.tx().scan_raw(&from, &[table::SHADOW + 1], crate::replica::PAGE)?;
+            let pairs = core.state.tx().scan_raw(&from, &[table::SHADOW + 1], crate::replica::PAGE)?;
             let Some((last, _)) = pairs.last() else { break };
             from.clone_from(last);
             from.push(0);
@@ -83,53 +125,13 @@ impl<S: MetaStore> Replica<S> {
         Ok((unnamed.into_iter().collect(), shadowed))
     }
 
-    /// After the whole state came: what it did not name is no more.
-    pub(crate) fn sweep(&mut self) -> Result<(), StorageError> {
-        if self.state.reset().is_none() {
-            return Ok(());
+    /// Gives a key a new number although its image stays.
+    fn renew_key<S: MetaStore>(core: &mut Core<S>, key: Key) -> Result<(), StorageError> {
+        let image = wayfs_tree::View::image(&core.state.tx(), &key)?;
+        if image.is_some() {
+            core.state.put_image(key.clone(), image)?;
+            core.state.renew(key);
         }
-        let (mut stale, shadowed) = self.stale_keys()?;
-        if self.state.rescues() {
-            for key in &shadowed {
-                if let Key::Entry(parent, name) = key {
-                    self.note_name(&Place { parent: *parent, name: name.clone() }, None)?;
-                }
-            }
-            self.take_orphans(&shadowed)?;
-        }
-        self.state.set_reset(None);
-        let mut bound = Vec::new();
-        for key in shadowed {
-            match self.shadow(&key)? {
-                Some(_) => bound.push(KeyImage { key, image: None }),
-                None => stale.push(key),
-            }
-        }
-        if !bound.is_empty() {
-            self.take_images(bound)?;
-        }
-        for key in stale {
-            self.find_gone(&key)?;
-            self.put_image(key, None)?;
-        }
-        if self.state.take_rescues() {
-            self.write_what_is_lost()?;
-        }
-        Ok(())
-    }
-
-    fn write_what_is_lost(&mut self) -> Result<(), StorageError> {
-        let lost = std::mem::take(&mut self.histories.fork.lost);
-        let lost = self.without_known(lost)?;
-        let written_over = self.find_written_over(&lost)?;
-        let mut records = if lost.is_empty() { 0 } else { self.write_lost(lost)? };
-        records += self.write_over_again(written_over)?;
-        let unwritten = std::mem::take(&mut self.histories.fork.unwritten);
-        self.write_parted(unwritten)?;
-        self.forget_found()?;
-        self.take_over_forgotten()?;
-        self.begin_after_loss();
-        self.state.stage_output(Output::Recovered { records });
         Ok(())
     }
 }

@@ -14,8 +14,9 @@
 
 use crate::contents::Owed;
 use crate::contents::previous::{PREVIOUS, Previous};
+use crate::histories::Histories;
 use crate::histories::restored::Lost;
-use crate::replica::Replica;
+use crate::replica::{Core, Replica};
 use crate::state::tables::{parse_record_key, table, unpack};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -58,38 +59,81 @@ struct Kept {
 pub(crate) struct Confirmed(BTreeMap<OriginId, u64>);
 
 impl<S: MetaStore> Replica<S> {
+    /// Writes again what was written over, and then upon it what is shown. Answers how many records that took.
+    pub(crate) fn write_over_again(&mut self, found: BTreeMap<FileId, WrittenOver>) -> Result<u64, StorageError> {
+        let mut count = 0;
+        for (file, WrittenOver { shown, contents }) in found {
+            let Some((file, now)) = self.histories.file_that_shows(&mut self.core, file, &shown)? else { continue };
+            let mut upon = now.version;
+            for Kept { content, mtime, owed_as } in contents {
+                count += self.write_op(Op::Store { file, base: upon, content, mtime }, now.uid, owed_as)?;
+                upon = Histories::last_written(&self.core)?;
+            }
+            let op = Op::Store { file, base: upon, content: shown.content, mtime: shown.mtime };
+            count += self.write_op(op, now.uid, Some(shown.version))?;
+        }
+        Ok(count)
+    }
+}
+
+impl Histories {
+    /// The file in which something is shown again: itself, what it was made again as, or what was made of its last version.
+    fn file_that_shows<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        file: FileId,
+        shown: &Shown,
+    ) -> Result<Option<(FileId, Arc<Inode>)>, StorageError> {
+        let again = [file.maker(), shown.version].map(|record| self.written_now(core, record).map(FileId::made_by));
+        for candidate in [Some(file)].into_iter().chain(again).flatten() {
+            let file = Self::file_become(core, candidate)?;
+            let inode = wayfs_tree::inode(&core.state.tx(), file)?;
+            if let Some(inode) = inode.filter(|inode| !inode.is_removed() && inode.content == shown.content) {
+                return Ok(Some((file, inode)));
+            }
+        }
+        Ok(None)
+    }
+
     /// Whether a home that was put back does not know a record of somebody else's, which nobody is about to send it.
-    pub(crate) fn is_forgotten_there(&mut self, record: RecordId, known: &mut Confirmed) -> Result<bool, StorageError> {
+    pub(crate) fn is_forgotten_there<S: MetaStore>(
+        core: &mut Core<S>,
+        record: RecordId,
+        known: &mut Confirmed,
+    ) -> Result<bool, StorageError> {
         let origin = record.origin();
-        if origin == self.config.origin || self.state.log().position_of(record).is_some() {
+        if origin == core.config.origin || core.state.log().position_of(record).is_some() {
             return Ok(false);
         }
         let applied = match known.0.get(&origin) {
             Some(applied) => *applied,
-            None => self.confirmed_applied(origin)?,
+            None => core.state.confirmed_applied(origin)?,
         };
         known.0.insert(origin, applied);
         Ok(record.sequence() > applied)
     }
 
     /// What is kept of what was written over. To be asked before anything is written again.
-    pub(crate) fn find_written_over(&mut self, lost: &Lost) -> Result<BTreeMap<FileId, WrittenOver>, StorageError> {
+    pub(crate) fn find_written_over<S: MetaStore>(
+        core: &mut Core<S>,
+        lost: &Lost,
+    ) -> Result<BTreeMap<FileId, WrittenOver>, StorageError> {
         let mut found: BTreeMap<FileId, WrittenOver> = BTreeMap::new();
         let mut known = Confirmed::default();
         let mut owed_tops = BTreeSet::new();
-        for (key, value) in self.tx().scan_raw(&[table::OWED], &[table::OWED + 1], usize::MAX / 2)? {
+        for (key, value) in core.state.tx().scan_raw(&[table::OWED], &[table::OWED + 1], usize::MAX / 2)? {
             let (version, owed): (RecordId, Owed) = (parse_record_key(&key)?, unpack(&value)?);
             owed_tops.extend(owed.content.top());
-            if self.is_forgotten_there(version, &mut known)? {
-                self.add_written_over(&mut found, lost, owed.file, (owed.content, None, Some(version)))?;
+            if Self::is_forgotten_there(core, version, &mut known)? {
+                Self::add_written_over(core, &mut found, lost, owed.file, (owed.content, None, Some(version)))?;
             }
         }
         // What the version that is shown took the place of is the newest of these.
-        for (key, value) in self.tx().scan_raw(&[PREVIOUS], &[PREVIOUS + 1], usize::MAX / 2)? {
+        for (key, value) in core.state.tx().scan_raw(&[PREVIOUS], &[PREVIOUS + 1], usize::MAX / 2)? {
             let (version, previous): (RecordId, Previous) = (parse_record_key(&key)?, unpack(&value)?);
-            if self.is_forgotten_there(version, &mut known)? {
+            if Self::is_forgotten_there(core, version, &mut known)? {
                 let kept = (previous.content, Some(previous.mtime), None);
-                self.add_written_over(&mut found, lost, previous.file, kept)?;
+                Self::add_written_over(core, &mut found, lost, previous.file, kept)?;
             }
         }
         // What is shown may be here, or travel in its record.
@@ -97,14 +141,14 @@ impl<S: MetaStore> Replica<S> {
         Ok(found)
     }
 
-    fn add_written_over(
-        &mut self,
+    fn add_written_over<S: MetaStore>(
+        core: &mut Core<S>,
         found: &mut BTreeMap<FileId, WrittenOver>,
         lost: &Lost,
         file: FileId,
         (content, mtime, owed_as): (Content, Option<WallTime>, Option<RecordId>),
     ) -> Result<(), StorageError> {
-        let there = wayfs_tree::inode(&self.tx(), file)?.filter(|inode| !inode.is_removed());
+        let there = wayfs_tree::inode(&core.state.tx(), file)?.filter(|inode| !inode.is_removed());
         let before = lost.older.get(&file).map(|(_, inode)| &**inode).or_else(|| lost.gone.get(&file));
         let Some(shown) = before.or(there.as_deref()).map(Shown::of) else { return Ok(()) };
         if shown.content == content || there.is_some_and(|there| there.content == content) {
@@ -118,47 +162,20 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
-    /// Writes again what was written over, and then upon it what is shown. Answers how many records that took.
-    pub(crate) fn write_over_again(&mut self, found: BTreeMap<FileId, WrittenOver>) -> Result<u64, StorageError> {
-        let mut count = 0;
-        for (file, WrittenOver { shown, contents }) in found {
-            let Some((file, now)) = self.file_that_shows(file, &shown)? else { continue };
-            let mut upon = now.version;
-            for Kept { content, mtime, owed_as } in contents {
-                count += self.write_op(Op::Store { file, base: upon, content, mtime }, now.uid, owed_as)?;
-                upon = self.last_written()?;
-            }
-            let op = Op::Store { file, base: upon, content: shown.content, mtime: shown.mtime };
-            count += self.write_op(op, now.uid, Some(shown.version))?;
-        }
-        Ok(count)
-    }
-
-    /// The file in which something is shown again: itself, what it was made again as, or what was made of its last version.
-    fn file_that_shows(&mut self, file: FileId, shown: &Shown) -> Result<Option<(FileId, Arc<Inode>)>, StorageError> {
-        let again = [file.maker(), shown.version].map(|record| self.written_now(record).map(FileId::made_by));
-        for candidate in [Some(file)].into_iter().chain(again).flatten() {
-            let file = self.file_become(candidate)?;
-            let inode = wayfs_tree::inode(&self.tx(), file)?;
-            if let Some(inode) = inode.filter(|inode| !inode.is_removed() && inode.content == shown.content) {
-                return Ok(Some((file, inode)));
-            }
-        }
-        Ok(None)
-    }
-
     /// The file that one became, which was found equal to another.
-    fn file_become(&mut self, mut file: FileId) -> Result<FileId, StorageError> {
+    fn file_become<S: MetaStore>(core: &mut Core<S>, mut file: FileId) -> Result<FileId, StorageError> {
         for _ in 0..ALIAS_CHAIN_MAX {
-            let Some(into) = wayfs_tree::inode(&self.tx(), file)?.and_then(|inode| inode.merged_into) else { break };
+            let Some(into) = wayfs_tree::inode(&core.state.tx(), file)?.and_then(|inode| inode.merged_into) else {
+                break;
+            };
             file = into;
         }
         Ok(file)
     }
 
     /// The last record that was written under our own name.
-    fn last_written(&self) -> Result<RecordId, StorageError> {
-        let last = RecordId::new(self.config.origin, self.state.sequence());
+    fn last_written<S: MetaStore>(core: &Core<S>) -> Result<RecordId, StorageError> {
+        let last = RecordId::new(core.config.origin, core.state.sequence());
         last.map_err(|error| StorageError::Corrupt(error.to_string()))
     }
 }

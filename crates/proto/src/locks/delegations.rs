@@ -26,15 +26,17 @@
 //! Bounds: so many files of one client ([`crate::Config::lock_delegations_max`]), each a row in both tables.
 
 use crate::api::Role;
+use crate::children::Children;
+use crate::locks::Locks;
 use crate::locks::requests::LockAsk;
 use crate::locks::table::{Asker, Recall, Verdict};
-use crate::replica::Replica;
+use crate::replica::Core;
+use crate::upstream::Uplink;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use wayfs_types::request::{Answer, LockFamily, LockRequest, Outcome, RequestId};
 use wayfs_types::{FileId, FsError, MetaStore, OriginId, Time};
-use wayfs_wire::DelegationId;
-use wayfs_wire::{AskId, Down, LOCKS_TOLD_MAX, Up};
+use wayfs_wire::{AskId, DelegationId, Down, LOCKS_TOLD_MAX, Up};
 
 /// Files of one client that it decides about.
 pub(crate) const FILES_MAX: usize = 1024;
@@ -79,64 +81,67 @@ impl LockDelegations {
 }
 
 /// The client's half.
-impl<S: MetaStore> Replica<S> {
-    /// Files whose locks this client decides about by itself, one for each family.
-    pub fn locks_delegated(&self) -> usize {
-        self.delegations().map_or(0, |delegations| delegations.rows.len())
-    }
-
+impl Locks {
     /// Whether it is ours to decide about a file's locks.
-    pub(crate) fn is_delegated(&self, file: FileId, family: LockFamily) -> bool {
-        self.locks_go_up() && self.delegations().is_some_and(|of| of.rows.contains_key(&(file, family)))
-    }
-
-    fn delegations(&self) -> Option<&LockDelegations> {
-        self.locks.session.as_ref().map(|session| &session.delegations)
-    }
-
-    fn delegations_mut(&mut self) -> Option<&mut LockDelegations> {
-        self.locks.session.as_mut().map(|session| &mut session.delegations)
+    pub(crate) fn is_delegated<S: MetaStore>(&self, core: &Core<S>, file: FileId, family: LockFamily) -> bool {
+        Self::locks_go_up(core) && self.delegations().is_some_and(|of| of.rows.contains_key(&(file, family)))
     }
 
     /// Decides about a lock. `None`: the parent is to be asked, and has the file back.
-    pub(crate) fn lock_delegated(&mut self, id: RequestId, request: LockRequest) -> Option<Outcome> {
-        if !self.uses_delegated(&request) {
+    pub(crate) fn lock_delegated<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        id: RequestId,
+        request: LockRequest,
+    ) -> Option<Outcome> {
+        if !self.uses_delegated(core, children, &request) {
             return None;
         }
-        let holder = self.own_holder(request.owner);
+        let holder = Self::own_holder(core, request.owner);
         let at_once = LockRequest { wait: false, ..request };
-        match self.locks.table.lock(Asker::Own(id), holder, at_once) {
+        match self.table.lock(Asker::Own(id), holder, at_once) {
             Verdict::Granted => {
-                self.return_if_many(request.file, request.family);
+                self.return_if_many(core, children, request.file, request.family);
                 Some(Ok(Answer::Done))
             }
             Verdict::Refused if !request.wait => Some(Err(FsError::Locked)),
             Verdict::Overload => Some(Err(FsError::NoLocks)),
             Verdict::Refused | Verdict::Waiting | Verdict::Deadlock => {
-                self.return_locks(request.file, request.family);
+                self.return_locks(core, children, request.file, request.family);
                 None
             }
         }
     }
 
     /// What is in the way of a lock. `None`: the parent is to be asked.
-    pub(crate) fn test_delegated(&mut self, request: &LockRequest) -> Option<Outcome> {
-        if !self.uses_delegated(request) {
+    pub(crate) fn test_delegated<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        request: &LockRequest,
+    ) -> Option<Outcome> {
+        if !self.uses_delegated(core, children, request) {
             return None;
         }
-        Some(Ok(Answer::Lock(self.locks.table.test(self.own_holder(request.owner), request))))
+        Some(Ok(Answer::Lock(self.table.test(Self::own_holder(core, request.owner), request))))
     }
 
     /// Whether we decide about this. What has become the home's to give we do not, and nothing when the parent may have taken us for
     /// gone: it answered nothing for a lease.
-    fn uses_delegated(&mut self, request: &LockRequest) -> bool {
-        let (file, family, now) = (request.file, request.family, self.now);
-        let is_heard = self.uplink.lease_until().is_some_and(|until| now < until);
-        if !is_heard || !self.is_delegated(file, family) {
+    fn uses_delegated<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        request: &LockRequest,
+    ) -> bool {
+        let (file, family, now) = (request.file, request.family, core.now);
+        let is_heard = core.lease_until().is_some_and(|until| now < until);
+        if !is_heard || !self.is_delegated(core, file, family) {
             return false;
         }
-        if self.is_the_homes(file).unwrap_or(true) {
-            self.return_locks(file, family);
+        if Uplink::is_the_homes(core, file).unwrap_or(true) {
+            self.return_locks(core, children, file, family);
             return false;
         }
         if let Some(row) = self.delegations_mut().and_then(|of| of.rows.get_mut(&(file, family))) {
@@ -146,30 +151,45 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// Letting go of a part of a range makes two of it.
-    pub(crate) fn return_if_many(&mut self, file: FileId, family: LockFamily) {
-        if self.is_delegated(file, family) && self.own_locks_in(file, family).len() >= HELD_MAX {
-            self.return_locks(file, family);
+    pub(crate) fn return_if_many<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        file: FileId,
+        family: LockFamily,
+    ) {
+        if self.is_delegated(core, file, family) && self.own_locks_in(core, file, family).len() >= HELD_MAX {
+            self.return_locks(core, children, file, family);
         }
-    }
-
-    fn own_locks_in(&self, file: FileId, family: LockFamily) -> Vec<LockRequest> {
-        self.locks.table.held_in_file(self.config.origin, file, family)
     }
 
     /// The parent decides again: it is told what our programs have, behind what they did.
-    fn return_locks(&mut self, file: FileId, family: LockFamily) {
+    fn return_locks<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        file: FileId,
+        family: LockFamily,
+    ) {
         let Some(row) = self.delegations_mut().and_then(|of| of.end((file, family))) else { return };
-        let mut held = self.own_locks_in(file, family);
+        let mut held = self.own_locks_in(core, file, family);
         for LockRequest { owner, range, .. } in held.split_off(held.len().min(LOCKS_TOLD_MAX)) {
             // Nobody would know of it.
-            self.lose_lock(file, family, owner, range);
+            self.lose_lock(core, children, file, family, owner, range);
         }
         let returned = Up::ReturnLocks { file, family, serial: row.serial, held };
-        self.post_after(self.state.sequence(), returned);
+        let after = core.state.sequence();
+        self.post_after(core, after, returned);
     }
 
     /// The parent's answer to a question: it is ours to decide.
-    pub(crate) fn handle_delegated(&mut self, of: LockAsk, serial: DelegationId) {
+    pub(crate) fn handle_delegated<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        of: LockAsk,
+        serial: DelegationId,
+    ) {
         let (LockAsk::Lock(_, request)
         | LockAsk::Cancelled(_, request)
         | LockAsk::Abandoned(request)
@@ -177,53 +197,57 @@ impl<S: MetaStore> Replica<S> {
         else {
             return;
         };
-        let times = (self.now, self.unused_max());
+        let times = (core.now, Self::unused_max(core));
         if let Some(delegations) = self.delegations_mut() {
             delegations.begin((request.file, request.family), serial, times);
         }
-        self.return_if_many(request.file, request.family);
+        self.return_if_many(core, children, request.file, request.family);
         match of {
             LockAsk::Lock(id, _) => {
-                if let Some(outcome) = self.lock(id, request) {
-                    self.end_request(id, outcome);
+                if let Some(outcome) = self.lock(core, children, id, request) {
+                    core.end_request(id, outcome);
                 }
             }
             LockAsk::Cancelled(id, _) => {
-                let outcome = match self.lock_delegated(id, LockRequest { wait: false, ..request }) {
+                let outcome = match self.lock_delegated(core, children, id, LockRequest { wait: false, ..request }) {
                     Some(Err(FsError::Locked)) if request.wait => Err(FsError::Interrupted),
                     Some(outcome) => outcome,
                     None => Err(FsError::Interrupted),
                 };
-                self.end_request(id, outcome);
+                core.end_request(id, outcome);
             }
-            LockAsk::Abandoned(_) => self.wake_held_back(),
-            LockAsk::Reclaim(_) => self.settle_vouched(),
+            LockAsk::Abandoned(_) => self.wake_held_back(core),
+            LockAsk::Reclaim(_) => self.settle_vouched(core),
             LockAsk::Test(_) | LockAsk::Claim(..) | LockAsk::Relay(_) => {}
         }
     }
 
     /// The parent wants a file back.
-    pub(crate) fn handle_recalled(&mut self, file: FileId, family: LockFamily, serial: DelegationId) {
+    pub(crate) fn handle_recalled<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        file: FileId,
+        family: LockFamily,
+        serial: DelegationId,
+    ) {
         // One that was returned meanwhile is under way.
         let row = self.delegations().and_then(|of| of.rows.get(&(file, family)));
         if row.is_some_and(|row| row.serial == serial) {
-            self.return_locks(file, family);
+            self.return_locks(core, children, file, family);
         }
     }
 
-    /// For how long a file stays that no program has locked.
-    fn unused_max(&self) -> Duration {
-        self.config.lease / 2
-    }
-
     /// Returns what no program uses: a client that goes is not waited for because of it.
-    pub(crate) fn return_unused_locks(&mut self) {
-        let (now, unused) = (self.now, self.unused_max());
-        let Some(delegations) = self.delegations().filter(|of| of.look_at.is_some_and(|at| now >= at)) else { return };
+    pub(crate) fn return_unused_locks<S: MetaStore>(&mut self, core: &mut Core<S>, children: &mut Children) {
+        let (now, unused) = (core.now, Self::unused_max(core));
+        let Some(delegations) = self.delegations().filter(|of| of.look_at.is_some_and(|at| now >= at)) else {
+            return;
+        };
         let old = delegations.rows.iter().filter(|(_, row)| now >= row.used + unused);
         for (file, family) in old.map(|(key, _)| *key).collect::<Vec<_>>() {
-            if self.own_locks_in(file, family).is_empty() {
-                self.return_locks(file, family);
+            if self.own_locks_in(core, file, family).is_empty() {
+                self.return_locks(core, children, file, family);
             }
         }
         if let Some(delegations) = self.delegations_mut() {
@@ -232,37 +256,74 @@ impl<S: MetaStore> Replica<S> {
     }
 }
 
-/// The parent's half.
-impl<S: MetaStore> Replica<S> {
-    /// A client asks for a lock that nobody else is concerned with: it decides about the file from here on. Answers whether it does.
-    pub(crate) fn delegate_locks(&mut self, child: OriginId, ask: AskId, request: &LockRequest) -> bool {
-        let is_client = self.children.is_client(child);
-        let most = self.config.lock_delegations_max;
-        let may_be = is_client && most > 0 && request.family != LockFamily::Claim;
-        if !may_be || self.is_the_homes(request.file).unwrap_or(true) {
-            return false;
-        }
-        let Some(serial) = self.locks.table.delegate(child, request, most) else { return false };
-        self.children.delegate(child, ask, serial, self.state.change());
-        true
+impl Locks {
+    /// Files whose locks this client decides about by itself, one for each family.
+    pub(crate) fn locks_delegated(&self) -> usize {
+        self.delegations().map_or(0, |delegations| delegations.rows.len())
     }
 
-    pub(crate) fn recall_locks(&mut self, recall: Recall) {
-        let Recall { child, file, family, serial } = recall;
-        let change = self.state.change();
-        self.children.tell_behind(child, Down::RecallLocks { file, family, serial }, change);
+    fn delegations(&self) -> Option<&LockDelegations> {
+        self.session.as_ref().map(|session| &session.delegations)
     }
 
-    /// A client returned a file. What is not delegated to it any more changes nothing.
-    pub(crate) fn handle_locks_returned(&mut self, recall: Recall, held: &[LockRequest]) {
-        let granted = self.locks.table.take_back(recall, held);
-        self.tell_granted(granted);
+    fn delegations_mut(&mut self) -> Option<&mut LockDelegations> {
+        self.session.as_mut().map(|session| &mut session.delegations)
+    }
+
+    fn own_locks_in<S: MetaStore>(&self, core: &Core<S>, file: FileId, family: LockFamily) -> Vec<LockRequest> {
+        self.table.held_in_file(core.config.origin, file, family)
+    }
+
+    /// For how long a file stays that no program has locked.
+    fn unused_max<S: MetaStore>(core: &Core<S>) -> Duration {
+        core.config.lease / 2
     }
 
     /// A client's session is over.
-    pub(crate) fn end_lock_delegations(&mut self, child: OriginId) {
-        if self.config.role != Role::Client {
-            self.locks.table.end_delegations(child);
+    pub(crate) fn end_lock_delegations<S: MetaStore>(&mut self, core: &Core<S>, child: OriginId) {
+        if core.config.role != Role::Client {
+            self.table.end_delegations(child);
         }
+    }
+}
+
+/// The parent's half.
+impl Locks {
+    /// A client asks for a lock that nobody else is concerned with: it decides about the file from here on. Answers whether it does.
+    pub(crate) fn delegate_locks<S: MetaStore>(
+        &mut self,
+        core: &Core<S>,
+        children: &mut Children,
+        child: OriginId,
+        ask: AskId,
+        request: &LockRequest,
+    ) -> bool {
+        let is_client = children.is_client(child);
+        let most = core.config.lock_delegations_max;
+        let may_be = is_client && most > 0 && request.family != LockFamily::Claim;
+        if !may_be || Uplink::is_the_homes(core, request.file).unwrap_or(true) {
+            return false;
+        }
+        let Some(serial) = self.table.delegate(child, request, most) else { return false };
+        children.delegate(child, ask, serial, core.state.change());
+        true
+    }
+
+    pub(crate) fn recall_locks<S: MetaStore>(core: &Core<S>, children: &mut Children, recall: Recall) {
+        let Recall { child, file, family, serial } = recall;
+        let change = core.state.change();
+        children.tell_behind(child, Down::RecallLocks { file, family, serial }, change);
+    }
+
+    /// A client returned a file. What is not delegated to it any more changes nothing.
+    pub(crate) fn handle_locks_returned<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        recall: Recall,
+        held: &[LockRequest],
+    ) {
+        let granted = self.table.take_back(recall, held);
+        Self::tell_granted(core, children, granted);
     }
 }

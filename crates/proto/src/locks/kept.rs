@@ -10,8 +10,10 @@
 //! A station that was restarted has forgotten what its clients have. What it does not reclaim is kept as long, for them to come
 //! back to it and ask for it (`Up::KeepLock`).
 
+use crate::children::Children;
+use crate::locks::Locks;
 use crate::locks::table::Which;
-use crate::replica::Replica;
+use crate::replica::Core;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use wayfs_types::{MetaStore, OriginId, Time};
@@ -74,46 +76,51 @@ impl KeptLocks {
     }
 }
 
-impl<S: MetaStore> Replica<S> {
+impl Locks {
     /// A child has reclaimed what it knows of.
-    pub(crate) fn locks_child_started(&mut self, child: OriginId) {
-        let is_forgetful = self.locks.kept.is_forgetful(child);
+    pub(crate) fn locks_child_started<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        child: OriginId,
+    ) {
+        let is_forgetful = self.kept.is_forgetful(child);
         let which = if is_forgetful { Which::Claims } else { Which::All };
-        let granted = self.locks.table.release_stale(child, which);
-        self.tell_granted(granted);
-        self.locks_left_claimed(child);
-        self.end_relays();
-        self.end_grace_of(child);
+        let granted = self.table.release_stale(child, which);
+        Self::tell_granted(core, children, granted);
+        self.locks_left_claimed(core, child);
+        self.end_relays(core);
+        self.end_grace_of(core, children, child);
     }
 
     /// Ends what was kept long enough.
-    pub(crate) fn check_kept_locks(&mut self) {
-        let (now, lease) = (self.now, self.config.lease);
-        let away = &self.locks.kept.away;
+    pub(crate) fn check_kept_locks<S: MetaStore>(&mut self, core: &mut Core<S>, children: &mut Children) {
+        let (now, lease) = (core.now, core.config.lease);
+        let away = &self.kept.away;
         let over: Vec<_> = away.iter().filter(|(_, away)| now >= away.next(lease)).map(|(o, a)| (*o, *a)).collect();
         for (child, away) in over {
             if now >= away.end(lease) {
-                self.locks.kept.away.remove(&child);
+                self.kept.away.remove(&child);
                 if away.is_station {
-                    self.locks_release_child(child);
+                    self.locks_release_child(core, children, child);
                 } else {
-                    self.locks_leave(child);
+                    self.locks_leave(core, children, child);
                 }
             } else {
-                self.locks.kept.away.insert(child, Away { is_late: true, ..away });
-                let granted = self.locks.table.release_all(child, Which::Claims);
-                self.tell_granted(granted);
+                self.kept.away.insert(child, Away { is_late: true, ..away });
+                let granted = self.table.release_all(child, Which::Claims);
+                Self::tell_granted(core, children, granted);
             }
         }
-        let forgetful = std::mem::take(&mut self.locks.kept.forgetful);
+        let forgetful = std::mem::take(&mut self.kept.forgetful);
         let (over, left) = forgetful.into_iter().partition(|(_, until)| now >= *until);
-        self.locks.kept.forgetful = left;
+        self.kept.forgetful = left;
         for (station, _) in BTreeMap::<OriginId, Time>::into_iter(over) {
             // One that has not yet reclaimed what it knows of does so now.
-            let is_reclaiming = self.children.is_beginning(station);
+            let is_reclaiming = children.is_beginning(station);
             if !is_reclaiming {
-                let granted = self.locks.table.release_stale(station, Which::All);
-                self.tell_granted(granted);
+                let granted = self.table.release_stale(station, Which::All);
+                Self::tell_granted(core, children, granted);
             }
         }
     }

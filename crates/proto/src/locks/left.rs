@@ -21,11 +21,14 @@
 //! member on record, and if there are more, all that it took along counts as given.
 
 use crate::api::{PeerId, Role};
+use crate::children::Children;
+use crate::locks::Locks;
 use crate::locks::requests::own_outcome;
 use crate::locks::rounds::{Asking, Wanted};
 use crate::locks::table::{Asker, Holder, LockTable, Verdict};
-use crate::replica::Replica;
+use crate::replica::Core;
 use crate::state::tables::{origin_key, pack, parse_origin_key, unpack};
+use crate::upstream::Uplink;
 use std::collections::BTreeMap;
 use wayfs_types::request::{Answer, LockFamily, LockKind, LockOwner, LockRange, LockRequest};
 use wayfs_types::{MetaStore, OriginId, StorageError, Time};
@@ -122,184 +125,187 @@ fn add_given(given: &mut Vec<LockRequest>, lock: LockRequest) {
     }
 }
 
-impl<S: MetaStore> Replica<S> {
-    /// Reads what its holders were not told yet.
-    pub(crate) fn read_given_locks(&mut self) -> Result<(), StorageError> {
-        let mut given = BTreeMap::new();
-        self.each(&[GIVEN], &[GIVEN + 1], |key, value| {
-            given.insert(parse_origin_key(key)?, unpack(value)?);
-            Ok(())
-        })?;
-        self.locks.left.given = given;
-        Ok(())
-    }
-
+impl Locks {
     /// A client's lease is over. What the home gives, and claims, it knows to have lost; the rest it may have taken along.
-    pub(crate) fn locks_leave(&mut self, client: OriginId) {
-        for request in self.locks.table.held_by(client) {
+    pub(crate) fn locks_leave<S: MetaStore>(&mut self, core: &mut Core<S>, children: &mut Children, client: OriginId) {
+        for request in self.table.held_by(client) {
             let LockRequest { file, family, owner, range, .. } = request;
             let holder = Holder { origin: client, owner };
-            let is_relayed = self.locks.relays.has(&(file, family, holder));
-            if is_relayed || !self.may_be_taken_along(&request) {
-                let granted = self.locks.table.unlock(holder, file, family, range);
-                self.tell_granted(granted);
+            let is_relayed = self.relays.has(&(file, family, holder));
+            if is_relayed || !Self::may_be_taken_along(core, &request) {
+                let granted = self.table.unlock(holder, file, family, range);
+                Self::tell_granted(core, children, granted);
             }
         }
-        if self.locks.table.is_holder(client) {
-            self.locks.left.clients.entry(client).or_insert(Left { is_known: true, is_nowhere: false });
+        if self.table.is_holder(client) {
+            self.left.clients.entry(client).or_insert(Left { is_known: true, is_nowhere: false });
         }
-        if self.locks.left.has_left(client) {
-            self.locks.table.note_left(client);
+        if self.left.has_left(client) {
+            self.table.note_left(client);
         }
-        self.abandon_relays(client);
-        self.end_relays();
-    }
-
-    /// A client that may have had locks before we were restarted is not back in time: nobody knows which.
-    pub(crate) fn locks_left_unseen(&mut self, client: OriginId) {
-        self.locks.left.clients.insert(client, Left { is_known: false, is_nowhere: false });
-        self.locks.table.note_left(client);
-        for wanted in self.locks.table.waited_for() {
-            if self.may_be_taken_along(&wanted) {
-                self.locks.table.suppose(client, &wanted);
-            }
-        }
-    }
-
-    /// Whether a lock is one that clients take along: what the home gives they know to have lost.
-    fn may_be_taken_along(&self, request: &LockRequest) -> bool {
-        request.family != LockFamily::Claim && !self.is_the_homes(request.file).unwrap_or(true)
+        self.abandon_relays(core, client);
+        self.end_relays(core);
     }
 
     /// Before something is asked for: who left without saying what he has is taken to have it.
-    pub(crate) fn suppose_left(&mut self, holder: Holder, request: &LockRequest) {
-        if self.locks.left.clients.values().all(|left| left.is_known)
-            || !self.may_be_taken_along(request)
-            || self.locks.table.has_kept(holder, request)
+    pub(crate) fn suppose_left<S: MetaStore>(
+        &mut self,
+        core: &Core<S>,
+        children: &Children,
+        holder: Holder,
+        request: &LockRequest,
+    ) {
+        if self.left.clients.values().all(|left| left.is_known)
+            || !Self::may_be_taken_along(core, request)
+            || self.table.has_kept(holder, request)
         {
             return;
         }
-        let away =
-            self.locks.left.clients.iter().filter(|(client, left)| {
-                !left.is_known && **client != holder.origin && !self.children.is_known(**client)
-            });
+        let away = self
+            .left
+            .clients
+            .iter()
+            .filter(|(client, left)| !left.is_known && **client != holder.origin && !children.is_known(**client));
         for client in away.map(|(client, _)| *client).collect::<Vec<_>>() {
-            self.locks.table.suppose(client, request);
+            self.table.suppose(client, request);
         }
-    }
-
-    /// A client came back to us and claimed what it has.
-    pub(crate) fn locks_left_claimed(&mut self, client: OriginId) {
-        self.locks.left.clients.remove(&client);
-        self.locks.table.note_returned(client);
-        self.forget_given(client);
     }
 
     /// A client that is no member any more keeps nothing.
-    pub(crate) fn locks_of_revoked(&mut self, client: OriginId) {
-        if self.locks.left.clients.remove(&client).is_some() {
-            self.locks.table.note_returned(client);
-            let granted = self.locks.table.set_left(client, &[]);
-            self.tell_granted(granted);
+    pub(crate) fn locks_of_revoked<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        client: OriginId,
+    ) {
+        if self.left.clients.remove(&client).is_some() {
+            self.table.note_returned(client);
+            let granted = self.table.set_left(client, &[]);
+            Self::tell_granted(core, children, granted);
         }
-        self.forget_given(client);
-    }
-
-    fn forget_given(&mut self, client: OriginId) {
-        if self.locks.left.given.remove(&client).is_some() {
-            self.state.delete_row(origin_key(GIVEN, client));
-        }
+        self.forget_given(core, client);
     }
 
     /// A client came somewhere with locks: it can be asked, and told.
-    pub(crate) fn left_client_appeared(&mut self, client: OriginId) {
-        if let Some(left) = self.locks.left.clients.get_mut(&client) {
+    pub(crate) fn left_client_appeared<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        client: OriginId,
+    ) {
+        if let Some(left) = self.left.clients.get_mut(&client) {
             left.is_nowhere = false;
         }
-        self.tell_given(client);
+        self.tell_given(core, children, client);
     }
 
-    fn tell_given(&mut self, client: OriginId) {
-        let is_under_way = self.locks.left.asked.values().any(|of| of.client == client && of.is_given);
-        let Some(wanted) = self.locks.left.given.get(&client).filter(|_| !is_under_way).cloned() else { return };
-        self.ask_left(client, wanted, true);
+    fn tell_given<S: MetaStore>(&mut self, core: &mut Core<S>, children: &mut Children, client: OriginId) {
+        let is_under_way = self.left.asked.values().any(|of| of.client == client && of.is_given);
+        let Some(wanted) = self.left.given.get(&client).filter(|_| !is_under_way).cloned() else { return };
+        self.ask_left(core, children, client, wanted, true);
     }
 
     /// Asks for what others want, and gives what nobody can be asked for.
-    pub(crate) fn tend_left_locks(&mut self) {
-        self.begin_left_session();
-        self.check_lock_rounds();
-        self.end_left_questions();
-        self.locks.table.end_late_returns(self.now);
-        let until = self.now + self.config.lease / 2;
+    pub(crate) fn tend_left_locks<S: MetaStore>(&mut self, core: &mut Core<S>, children: &mut Children) {
+        self.begin_left_session(core, children);
+        self.check_lock_rounds(core, children);
+        self.end_left_questions(core, children);
+        self.table.end_late_returns(core.now);
+        let until = core.now + core.config.lease / 2;
         loop {
-            let looked = self.locks.table.look_at_undecided(until);
+            let looked = self.table.look_at_undecided(until);
             if looked.is_nothing() {
                 return;
             }
-            self.tell_granted(looked.granted);
+            Self::tell_granted(core, children, looked.granted);
             for (asker, request) in looked.refused {
-                self.end_lock_wait(asker, &request, Verdict::Refused);
+                self.end_lock_wait(core, children, asker, &request, Verdict::Refused);
             }
             for (asker, request) in looked.deadlocked {
-                self.end_lock_wait(asker, &request, Verdict::Deadlock);
+                self.end_lock_wait(core, children, asker, &request, Verdict::Deadlock);
             }
             for (asker, held) in looked.tested {
                 match asker {
-                    Asker::Child(child, ask) => self.tell_child_tested(child, ask, held),
-                    Asker::Own(id) => self.end_request(id, Ok(Answer::Lock(held))),
+                    Asker::Child(child, ask) => Self::tell_child_tested(children, child, ask, held),
+                    Asker::Own(id) => core.end_request(id, Ok(Answer::Lock(held))),
                 }
             }
             for recall in looked.recalled {
-                self.recall_locks(recall);
+                Self::recall_locks(core, children, recall);
             }
             for (client, request) in looked.wanted {
-                self.want_left(client, wanted_of(request));
+                self.want_left(core, children, client, wanted_of(request));
             }
         }
     }
 
-    fn end_lock_wait(&mut self, asker: Asker, request: &LockRequest, verdict: Verdict) {
+    fn end_lock_wait<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        asker: Asker,
+        request: &LockRequest,
+        verdict: Verdict,
+    ) {
         match asker {
-            Asker::Child(child, ask) => self.tell_child_verdict(child, ask, request, verdict),
+            Asker::Child(child, ask) => self.tell_child_verdict(core, children, child, ask, request, verdict),
             Asker::Own(id) => {
                 if let Some(outcome) = own_outcome(verdict) {
-                    self.end_request(id, outcome);
+                    core.end_request(id, outcome);
                 }
             }
         }
     }
 
-    fn want_left(&mut self, client: OriginId, wanted: LockRequest) {
-        if self.locks.left.is_asked(client, &wanted) {
+    fn want_left<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        client: OriginId,
+        wanted: LockRequest,
+    ) {
+        if self.left.is_asked(client, &wanted) {
             return;
         }
-        let is_nowhere = self.locks.left.clients.get(&client).is_none_or(|left| left.is_nowhere);
-        if is_nowhere || self.config.role == Role::Station && !self.has_lock_parent() {
-            return self.give_untold(client, wanted);
+        let is_nowhere = self.left.clients.get(&client).is_none_or(|left| left.is_nowhere);
+        if is_nowhere || core.config.role == Role::Station && !Self::has_lock_parent(core) {
+            return self.give_untold(core, children, client, wanted);
         }
-        self.ask_left(client, vec![wanted], false);
+        self.ask_left(core, children, client, vec![wanted], false);
     }
 
-    fn ask_left(&mut self, client: OriginId, wanted: Vec<LockRequest>, is_given: bool) {
-        let is_station = self.config.role == Role::Station;
-        if is_station && !self.has_lock_parent() {
+    fn ask_left<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        client: OriginId,
+        wanted: Vec<LockRequest>,
+        is_given: bool,
+    ) {
+        let is_station = core.config.role == Role::Station;
+        if is_station && !Self::has_lock_parent(core) {
             return;
         }
-        let ask = AskId(self.locks.left.next);
-        self.locks.left.next += 1;
-        let until = self.now + self.config.lease / 2;
-        self.locks.left.asked.insert(ask, Question { client, wanted: wanted.clone(), until, is_given });
+        let ask = AskId(self.left.next);
+        self.left.next += 1;
+        let until = core.now + core.config.lease / 2;
+        self.left.asked.insert(ask, Question { client, wanted: wanted.clone(), until, is_given });
         if is_station {
-            return self.tell_parent(Up::GiveLock { ask, client, wanted });
+            return core.tell_parent(Up::GiveLock { ask, client, wanted });
         }
-        let from = self.config.origin;
-        self.begin_lock_round(Asking::Ourselves(ask), Wanted { from, client, locks: &wanted });
+        let from = core.config.origin;
+        self.begin_lock_round(core, children, Asking::Ourselves(ask), Wanted { from, client, locks: &wanted });
     }
 
     /// Gives what its former holder cannot be asked for: he is told when he can.
-    fn give_untold(&mut self, client: OriginId, wanted: LockRequest) {
-        let mut given = self.locks.left.given.get(&client).cloned();
+    fn give_untold<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        client: OriginId,
+        wanted: LockRequest,
+    ) {
+        let mut given = self.left.given.get(&client).cloned();
         match &mut given {
             // All of it is on record.
             Some(given) if given.is_empty() => {}
@@ -307,26 +313,33 @@ impl<S: MetaStore> Replica<S> {
             None => given = Some(vec![wanted]),
         }
         if let Some(given) = given
-            && self.locks.left.given.get(&client) != Some(&given)
+            && self.left.given.get(&client) != Some(&given)
         {
-            self.state.put_row(origin_key(GIVEN, client), pack(&given));
-            self.locks.left.given.insert(client, given);
+            core.state.put_row(origin_key(GIVEN, client), pack(&given));
+            self.left.given.insert(client, given);
         }
-        let granted = self.locks.table.take_from(client, &wanted);
-        self.tell_granted(granted);
+        let granted = self.table.take_from(client, &wanted);
+        Self::tell_granted(core, children, granted);
     }
 
     /// What became of a question.
-    pub(crate) fn handle_left_asked(&mut self, ask: AskId, told: bool, has: &[LockRequest]) {
-        let Some(Question { client, wanted, is_given, .. }) = self.locks.left.asked.remove(&ask) else { return };
-        if is_given && told && self.locks.left.given.get(&client) == Some(&wanted) {
-            self.forget_given(client);
+    pub(crate) fn handle_left_asked<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        ask: AskId,
+        told: bool,
+        has: &[LockRequest],
+    ) {
+        let Some(Question { client, wanted, is_given, .. }) = self.left.asked.remove(&ask) else { return };
+        if is_given && told && self.left.given.get(&client) == Some(&wanted) {
+            self.forget_given(core, client);
         } else if is_given && told {
             // More was given since.
-            self.tell_given(client);
+            self.tell_given(core, children, client);
         }
-        let is_back = self.children.is_known(client);
-        let Some(left) = self.locks.left.clients.get_mut(&client).filter(|_| !is_back) else { return };
+        let is_back = children.is_known(client);
+        let Some(left) = self.left.clients.get_mut(&client).filter(|_| !is_back) else { return };
         *left = Left { is_known: left.is_known || told, is_nowhere: !told };
         if told {
             // What it was asked for it has no more, whatever it says.
@@ -335,55 +348,95 @@ impl<S: MetaStore> Replica<S> {
             };
             let has: Vec<LockRequest> = has.iter().filter(|lock| !is_given_up(lock)).copied().collect();
             if has.is_empty() {
-                self.locks.left.clients.remove(&client);
+                self.left.clients.remove(&client);
             }
-            let granted = self.locks.table.set_left(client, &has);
+            let granted = self.table.set_left(client, &has);
             if has.is_empty() {
-                self.locks.table.note_returned(client);
+                self.table.note_returned(client);
             }
-            return self.tell_granted(granted);
+            return Self::tell_granted(core, children, granted);
         }
         for wanted in wanted.into_iter().filter(|_| !is_given) {
-            if self.locks.table.is_wanted(client, &wanted) {
-                self.give_untold(client, wanted);
+            if self.table.is_wanted(client, &wanted) {
+                self.give_untold(core, children, client, wanted);
             }
         }
     }
 
     /// Questions that nobody answered in time.
-    fn end_left_questions(&mut self) {
-        if self.locks.left.next_end().is_none_or(|end| self.now < end) {
+    fn end_left_questions<S: MetaStore>(&mut self, core: &mut Core<S>, children: &mut Children) {
+        if self.left.next_end().is_none_or(|end| core.now < end) {
             return;
         }
-        let now = self.now;
-        let asked = self.locks.left.asked.iter().filter(|(_, question)| now >= question.until);
+        let now = core.now;
+        let asked = self.left.asked.iter().filter(|(_, question)| now >= question.until);
         for ask in asked.map(|(ask, _)| *ask).collect::<Vec<_>>() {
-            self.handle_left_asked(ask, false, &[]);
+            self.handle_left_asked(core, children, ask, false, &[]);
         }
     }
 
     /// The session with the home is over: nobody answers.
-    pub(crate) fn left_locks_parent_lost(&mut self) {
-        self.locks.left.session = None;
-        for ask in self.locks.left.asked.keys().copied().collect::<Vec<_>>() {
-            self.handle_left_asked(ask, false, &[]);
+    pub(crate) fn left_locks_parent_lost<S: MetaStore>(&mut self, core: &mut Core<S>, children: &mut Children) {
+        self.left.session = None;
+        for ask in self.left.asked.keys().copied().collect::<Vec<_>>() {
+            self.handle_left_asked(core, children, ask, false, &[]);
         }
     }
 
     /// Station, in a new session with the home: who has locks here, and what is on record of others.
-    fn begin_left_session(&mut self) {
-        if self.config.role != Role::Station || !self.has_lock_parent() {
+    fn begin_left_session<S: MetaStore>(&mut self, core: &mut Core<S>, children: &mut Children) {
+        if core.config.role != Role::Station || !Self::has_lock_parent(core) {
             return;
         }
-        let peer = self.uplink.peer();
-        if std::mem::replace(&mut self.locks.left.session, peer) == peer {
+        let peer = core.parent();
+        if std::mem::replace(&mut self.left.session, peer) == peer {
             return;
         }
-        self.retell_who_brings_locks();
-        self.locks.left.clients.values_mut().for_each(|left| left.is_nowhere = false);
-        for client in self.locks.left.given.keys().copied().collect::<Vec<_>>() {
-            self.tell_given(client);
+        Self::retell_who_brings_locks(core, children);
+        self.left.clients.values_mut().for_each(|left| left.is_nowhere = false);
+        for client in self.left.given.keys().copied().collect::<Vec<_>>() {
+            self.tell_given(core, children, client);
         }
+    }
+
+    /// Reads what its holders were not told yet.
+    pub(crate) fn read_given_locks<S: MetaStore>(&mut self, core: &Core<S>) -> Result<(), StorageError> {
+        let mut given = BTreeMap::new();
+        core.state.each(&[GIVEN], &[GIVEN + 1], |key, value| {
+            given.insert(parse_origin_key(key)?, unpack(value)?);
+            Ok(())
+        })?;
+        self.left.given = given;
+        Ok(())
+    }
+
+    /// A client that may have had locks before we were restarted is not back in time: nobody knows which.
+    pub(crate) fn locks_left_unseen<S: MetaStore>(&mut self, core: &Core<S>, client: OriginId) {
+        self.left.clients.insert(client, Left { is_known: false, is_nowhere: false });
+        self.table.note_left(client);
+        for wanted in self.table.waited_for() {
+            if Self::may_be_taken_along(core, &wanted) {
+                self.table.suppose(client, &wanted);
+            }
+        }
+    }
+
+    /// A client came back to us and claimed what it has.
+    pub(crate) fn locks_left_claimed<S: MetaStore>(&mut self, core: &mut Core<S>, client: OriginId) {
+        self.left.clients.remove(&client);
+        self.table.note_returned(client);
+        self.forget_given(core, client);
+    }
+
+    fn forget_given<S: MetaStore>(&mut self, core: &mut Core<S>, client: OriginId) {
+        if self.left.given.remove(&client).is_some() {
+            core.state.delete_row(origin_key(GIVEN, client));
+        }
+    }
+
+    /// Whether a lock is one that clients take along: what the home gives they know to have lost.
+    fn may_be_taken_along<S: MetaStore>(core: &Core<S>, request: &LockRequest) -> bool {
+        request.family != LockFamily::Claim && !Uplink::is_the_homes(core, request.file).unwrap_or(true)
     }
 }
 

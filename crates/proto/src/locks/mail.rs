@@ -12,7 +12,8 @@
 //! request that waits for it.
 
 use crate::api::Role;
-use crate::replica::Replica;
+use crate::locks::Locks;
+use crate::replica::Core;
 use crate::state::position::LogPosition;
 use std::collections::VecDeque;
 use wayfs_types::MetaStore;
@@ -43,86 +44,89 @@ impl LockMail {
     }
 }
 
-impl<S: MetaStore> Replica<S> {
+impl Locks {
     /// Asks for a lock. One that shares what was held alone is a release as well.
-    pub(crate) fn post_lock(&mut self, ask: AskId, request: LockRequest) {
+    pub(crate) fn post_lock<S: MetaStore>(&mut self, core: &mut Core<S>, ask: AskId, request: LockRequest) {
         let held =
-            self.locks.table.held_in(self.own_holder(request.owner), request.file, request.family, request.range);
+            self.table.held_in(Self::own_holder(core, request.owner), request.file, request.family, request.range);
         let lets_in = request.kind == LockKind::Read && held.iter().any(|held| held.kind == LockKind::Write);
         // `flock` gives up what it holds before it waits for the other kind.
         let lets_go = request.family == LockFamily::Flock && !held.is_empty();
-        let after = if lets_in || lets_go { self.state.sequence() } else { 0 };
-        self.post(LockMessage { after, position: LogPosition::START, up: Up::Lock { ask, request }, held: Vec::new() });
+        let after = if lets_in || lets_go { core.state.sequence() } else { 0 };
+        self.post(
+            core,
+            LockMessage { after, position: LogPosition::START, up: Up::Lock { ask, request }, held: Vec::new() },
+        );
     }
 
     /// Lets go of locks. What was done under one that others held as well says nothing to them.
-    pub(crate) fn post_unlock(&mut self, up: Up, held: Vec<LockRequest>) {
+    pub(crate) fn post_unlock<S: MetaStore>(&mut self, core: &mut Core<S>, up: Up, held: Vec<LockRequest>) {
         let is_exclusive = held.iter().any(|held| held.kind == LockKind::Write);
-        let after = if is_exclusive { self.state.sequence() } else { 0 };
-        self.post(LockMessage { after, position: LogPosition::START, up, held });
+        let after = if is_exclusive { core.state.sequence() } else { 0 };
+        self.post(core, LockMessage { after, position: LogPosition::START, up, held });
     }
 
     /// Says something that is not about what was done.
-    pub(crate) fn post_in_turn(&mut self, up: Up) {
-        self.post(LockMessage { after: 0, position: LogPosition::START, up, held: Vec::new() });
+    pub(crate) fn post_in_turn<S: MetaStore>(&mut self, core: &mut Core<S>, up: Up) {
+        self.post(core, LockMessage { after: 0, position: LogPosition::START, up, held: Vec::new() });
     }
 
     /// Says something when the records up to this one of our own are on their way.
-    pub(crate) fn post_after(&mut self, after: u64, up: Up) {
-        self.post(LockMessage { after, position: LogPosition::START, up, held: Vec::new() });
+    pub(crate) fn post_after<S: MetaStore>(&mut self, core: &mut Core<S>, after: u64, up: Up) {
+        self.post(core, LockMessage { after, position: LogPosition::START, up, held: Vec::new() });
     }
 
     /// Station: says something for a child, behind all that is in our log: what the child did before is in it.
-    pub(crate) fn post_behind_log(&mut self, up: Up, held: Vec<LockRequest>) {
-        let position = self.state.log().newest().unwrap_or_default();
-        self.post(LockMessage { after: 0, position, up, held });
+    pub(crate) fn post_behind_log<S: MetaStore>(&mut self, core: &mut Core<S>, up: Up, held: Vec<LockRequest>) {
+        let position = core.state.log().newest().unwrap_or_default();
+        self.post(core, LockMessage { after: 0, position, up, held });
     }
 
-    fn post(&mut self, message: LockMessage) {
+    fn post<S: MetaStore>(&mut self, core: &mut Core<S>, message: LockMessage) {
         // Without a parent only what must be made good is kept. A station that is catching up has reclaimed already what its children
         // hold: what they let go of until it may speak again would stay theirs at the home for ever.
         // So would what a client gave back meanwhile.
-        let is_kept = self.config.role == Role::Station || matches!(message.up, Up::GivenBack { .. });
-        let has_session = is_kept && self.uplink.is_up();
-        if has_session || self.has_lock_parent() || !message.held.is_empty() {
-            self.locks.mail.waiting.push_back(message);
+        let is_kept = core.config.role == Role::Station || matches!(message.up, Up::GivenBack { .. });
+        let has_session = is_kept && core.has_parent();
+        if has_session || Self::has_lock_parent(core) || !message.held.is_empty() {
+            self.mail.waiting.push_back(message);
         }
-        self.send_lock_mail();
+        self.send_lock_mail(core);
     }
 
     /// Sends what need not wait any more.
-    pub(crate) fn send_lock_mail(&mut self) {
-        while self.has_lock_parent()
-            && let Some(first) = self.locks.mail.waiting.front()
-            && !self.has_unsent(first.after)
-            && !self.has_unsent_before(first.position)
-            && let Some(message) = self.locks.mail.waiting.pop_front()
+    pub(crate) fn send_lock_mail<S: MetaStore>(&mut self, core: &mut Core<S>) {
+        while Self::has_lock_parent(core)
+            && let Some(first) = self.mail.waiting.front()
+            && !Self::has_unsent(core, first.after)
+            && !Self::has_unsent_before(core, first.position)
+            && let Some(message) = self.mail.waiting.pop_front()
         {
-            self.tell_parent(message.up);
+            core.tell_parent(message.up);
         }
     }
 
     /// Whether a record of our own up to this one is still to be sent in this session.
-    fn has_unsent(&self, through: u64) -> bool {
-        let Some(sent) = self.uplink.position() else { return true };
-        self.state.log().from(sent.next()).next().is_some_and(|(_, item)| item.id.sequence() <= through)
+    fn has_unsent<S: MetaStore>(core: &Core<S>, through: u64) -> bool {
+        let Some(sent) = core.sent_position() else { return true };
+        core.state.log().from(sent.next()).next().is_some_and(|(_, item)| item.id.sequence() <= through)
     }
 
     /// Whether anything up to a place in the log is still to be sent in this session.
-    fn has_unsent_before(&self, place: LogPosition) -> bool {
-        let Some(sent) = self.uplink.position() else { return true };
-        self.state.log().from(sent.next()).next().is_some_and(|(position, _)| position <= place)
+    fn has_unsent_before<S: MetaStore>(core: &Core<S>, place: LogPosition) -> bool {
+        let Some(sent) = core.sent_position() else { return true };
+        core.state.log().from(sent.next()).next().is_some_and(|(position, _)| position <= place)
     }
 
     /// The session is over: questions are put anew by those who wait, releases are made good.
     pub(crate) fn lock_mail_lost(&mut self) {
-        self.locks.mail.waiting.retain(|message| !message.held.is_empty());
+        self.mail.waiting.retain(|message| !message.held.is_empty());
     }
 
     /// What was let go and must not be free before the records made under it are there, unless another program of this
     /// machine has it by now.
-    pub(crate) fn let_go_in_order(&self) -> Vec<LockRequest> {
-        let all = self.locks.mail.waiting.iter().flat_map(|message| &message.held);
-        all.filter(|held| self.locks.table.test(self.own_holder(held.owner), held).is_none()).copied().collect()
+    pub(crate) fn let_go_in_order<S: MetaStore>(&self, core: &Core<S>) -> Vec<LockRequest> {
+        let all = self.mail.waiting.iter().flat_map(|message| &message.held);
+        all.filter(|held| self.table.test(Self::own_holder(core, held.owner), held).is_none()).copied().collect()
     }
 }

@@ -15,7 +15,9 @@
 //! Bounds: so many questions of one station at a time, each for a lease at most.
 
 use crate::api::{PeerId, Role};
-use crate::replica::{Replica, StepError};
+use crate::children::Children;
+use crate::locks::Locks;
+use crate::replica::{Core, StepError};
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_types::request::LockRequest;
 use wayfs_types::{MetaStore, OriginId, Time};
@@ -63,97 +65,125 @@ impl LockRounds {
     }
 }
 
-impl<S: MetaStore> Replica<S> {
+impl Locks {
     /// Asks those of our children who may know a client.
-    pub(crate) fn begin_lock_round(&mut self, of: Asking, wanted: Wanted<'_>) {
-        let rounds = &self.locks.rounds.rounds;
+    pub(crate) fn begin_lock_round<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        of: Asking,
+        wanted: Wanted<'_>,
+    ) {
+        let rounds = &self.rounds.rounds;
         let is_same = |round: &Round| match (round.of, of) {
             (Asking::Station(one, _), Asking::Station(other, _)) => one == other,
             (Asking::Home(_), Asking::Home(_)) | (Asking::Ourselves(_), Asking::Ourselves(_)) => true,
             _ => false,
         };
         let is_full = rounds.values().filter(|round| is_same(round)).count() >= ROUNDS_MAX;
-        let is_home = self.config.role == Role::Home;
+        let is_home = core.config.role == Role::Home;
         let knows = |origin: OriginId, is_station: bool| {
             if is_station { is_home && origin != wanted.from } else { origin == wanted.client }
         };
-        let stations = self.children.greeted_stations().filter(|origin| knows(*origin, true));
-        let clients = self.children.greeted_clients().filter(|origin| knows(*origin, false));
+        let stations = children.greeted_stations().filter(|origin| knows(*origin, true));
+        let clients = children.greeted_clients().filter(|origin| knows(*origin, false));
         let waiting: BTreeSet<OriginId> = stations.chain(clients).collect();
         if is_full || waiting.is_empty() {
-            return self.end_lock_round(of, false, Vec::new());
+            return self.end_lock_round(core, children, of, false, Vec::new());
         }
-        let ask = AskId(self.locks.rounds.next);
-        self.locks.rounds.next += 1;
+        let ask = AskId(self.rounds.next);
+        self.rounds.next += 1;
         let Wanted { from, client, locks } = wanted;
         for origin in &waiting {
-            self.children.tell(*origin, Down::GiveLock { ask, from, client, wanted: locks.to_vec() });
+            children.tell(*origin, Down::GiveLock { ask, from, client, wanted: locks.to_vec() });
         }
-        self.locks.rounds.rounds.insert(ask, Round { of, waiting, until: self.now + self.config.lease });
+        self.rounds.rounds.insert(ask, Round { of, waiting, until: core.now + core.config.lease });
     }
 
-    fn end_lock_round(&mut self, of: Asking, told: bool, left: Vec<LockRequest>) {
+    fn end_lock_round<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        of: Asking,
+        told: bool,
+        left: Vec<LockRequest>,
+    ) {
         match of {
-            Asking::Ourselves(ask) => self.handle_left_asked(ask, told, &left),
-            Asking::Station(station, ask) => self.children.tell(station, Down::LockGiven { ask, told, left }),
-            Asking::Home(ask) => self.tell_parent(Up::LockGiven { ask, told, left }),
+            Asking::Ourselves(ask) => self.handle_left_asked(core, children, ask, told, &left),
+            Asking::Station(station, ask) => children.tell(station, Down::LockGiven { ask, told, left }),
+            Asking::Home(ask) => core.tell_parent(Up::LockGiven { ask, told, left }),
         }
     }
 
     /// A child answers.
-    pub(crate) fn handle_lock_given(&mut self, child: OriginId, ask: AskId, told: bool, left: Vec<LockRequest>) {
-        let Some(round) = self.locks.rounds.rounds.get_mut(&ask) else { return };
+    pub(crate) fn handle_lock_given<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        child: OriginId,
+        ask: AskId,
+        told: bool,
+        left: Vec<LockRequest>,
+    ) {
+        let Some(round) = self.rounds.rounds.get_mut(&ask) else { return };
         if !round.waiting.remove(&child) || !told && !round.waiting.is_empty() {
             return;
         }
         let of = round.of;
-        self.locks.rounds.rounds.remove(&ask);
-        self.end_lock_round(of, told, left);
+        self.rounds.rounds.remove(&ask);
+        self.end_lock_round(core, children, of, told, left);
     }
 
     /// A child's session is over: it answers nothing more, and wants no answer.
-    pub(crate) fn end_lock_rounds_of(&mut self, child: OriginId) {
-        let rounds = &mut self.locks.rounds.rounds;
+    pub(crate) fn end_lock_rounds_of<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        child: OriginId,
+    ) {
+        let rounds = &mut self.rounds.rounds;
         rounds.retain(|_, round| !matches!(round.of, Asking::Station(station, _) if station == child));
         let its: Vec<AskId> = rounds.iter().filter(|(_, r)| r.waiting.contains(&child)).map(|(ask, _)| *ask).collect();
         for ask in its {
-            self.handle_lock_given(child, ask, false, Vec::new());
+            self.handle_lock_given(core, children, child, ask, false, Vec::new());
         }
-    }
-
-    /// The session with the home is over: it wants no answer.
-    pub(crate) fn end_lock_rounds_of_home(&mut self) {
-        self.locks.rounds.rounds.retain(|_, round| !matches!(round.of, Asking::Home(_)));
     }
 
     /// Ends what was waited for long enough.
-    pub(crate) fn check_lock_rounds(&mut self) {
-        if self.locks.rounds.next_end().is_none_or(|end| self.now < end) {
+    pub(crate) fn check_lock_rounds<S: MetaStore>(&mut self, core: &mut Core<S>, children: &mut Children) {
+        if self.rounds.next_end().is_none_or(|end| core.now < end) {
             return;
         }
-        let now = self.now;
+        let now = core.now;
         let over: Vec<AskId> =
-            self.locks.rounds.rounds.iter().filter(|(_, round)| now >= round.until).map(|(ask, _)| *ask).collect();
+            self.rounds.rounds.iter().filter(|(_, round)| now >= round.until).map(|(ask, _)| *ask).collect();
         for ask in over {
-            if let Some(round) = self.locks.rounds.rounds.remove(&ask) {
-                self.end_lock_round(round.of, false, Vec::new());
+            if let Some(round) = self.rounds.rounds.remove(&ask) {
+                self.end_lock_round(core, children, round.of, false, Vec::new());
             }
         }
     }
 
     /// What our parent says about locks that were taken along.
-    pub(crate) fn handle_lock_news(&mut self, said: Down) -> Result<(), StepError> {
-        match (self.config.role, said) {
+    pub(crate) fn handle_lock_news<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        said: Down,
+    ) -> Result<(), StepError> {
+        match (core.config.role, said) {
             (Role::Client, Down::GiveLock { ask, from, client, wanted }) => {
-                let is_meant = client == self.config.origin;
-                let left = if is_meant { self.give_taken_along(from, &wanted) } else { Vec::new() };
-                self.tell_parent(Up::LockGiven { ask, told: is_meant, left });
+                let is_meant = client == core.config.origin;
+                let left = if is_meant { self.give_taken_along(core, children, from, &wanted) } else { Vec::new() };
+                core.tell_parent(Up::LockGiven { ask, told: is_meant, left });
             }
             (Role::Station, Down::GiveLock { ask, from, client, wanted }) => {
-                self.begin_lock_round(Asking::Home(ask), Wanted { from, client, locks: &wanted });
+                self.begin_lock_round(core, children, Asking::Home(ask), Wanted { from, client, locks: &wanted });
             }
-            (Role::Station, Down::LockGiven { ask, told, left }) => self.handle_left_asked(ask, told, &left),
-            (Role::Station, Down::BringsLocks { client }) => self.left_client_appeared(client),
+            (Role::Station, Down::LockGiven { ask, told, left }) => {
+                self.handle_left_asked(core, children, ask, told, &left)
+            }
+            (Role::Station, Down::BringsLocks { client }) => self.left_client_appeared(core, children, client),
             _ => {}
         }
         Ok(())
@@ -163,20 +193,27 @@ impl<S: MetaStore> Replica<S> {
     ///
     /// # Errors
     /// [`StepError::Peer`] if a client says what only a station may say.
-    pub(crate) fn handle_child_lock_news(&mut self, peer: PeerId, child: OriginId, said: Up) -> Result<(), StepError> {
-        let is_station = self.children.is_station(child);
+    pub(crate) fn handle_child_lock_news<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        peer: PeerId,
+        child: OriginId,
+        said: Up,
+    ) -> Result<(), StepError> {
+        let is_station = children.is_station(child);
         match said {
-            Up::LockGiven { ask, told, left } => self.handle_lock_given(child, ask, told, left),
+            Up::LockGiven { ask, told, left } => self.handle_lock_given(core, children, child, ask, told, left),
             _ if !is_station => {
                 return Err(StepError::Peer(peer, "says of others' locks what only a station may say".to_owned()));
             }
             Up::GiveLock { ask, client, wanted } => {
                 let wanted = Wanted { from: child, client, locks: &wanted };
-                self.begin_lock_round(Asking::Station(child, ask), wanted);
+                self.begin_lock_round(core, children, Asking::Station(child, ask), wanted);
             }
             Up::BringsLocks { client } => {
-                self.left_client_appeared(client);
-                self.tell_stations_who_brings(client, Some(child));
+                self.left_client_appeared(core, children, client);
+                Self::tell_stations_who_brings(children, client, Some(child));
             }
             _ => {}
         }
@@ -184,29 +221,34 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// A client claims here what it has: all who may have something to tell it about that hear of it, once in its session.
-    pub(crate) fn note_brings_locks(&mut self, client: OriginId) {
-        if !self.children.note_brings_locks(client) {
+    pub(crate) fn note_brings_locks<S: MetaStore>(core: &mut Core<S>, children: &mut Children, client: OriginId) {
+        if !children.note_brings_locks(client) {
             return;
         }
-        match self.config.role {
-            Role::Home => self.tell_stations_who_brings(client, None),
-            Role::Station if self.has_lock_parent() => self.tell_parent(Up::BringsLocks { client }),
+        match core.config.role {
+            Role::Home => Self::tell_stations_who_brings(children, client, None),
+            Role::Station if Self::has_lock_parent(core) => core.tell_parent(Up::BringsLocks { client }),
             // It is told with others when the home can be reached.
             Role::Station | Role::Client => {}
         }
     }
 
-    fn tell_stations_who_brings(&mut self, client: OriginId, by: Option<OriginId>) {
-        let others: Vec<OriginId> = self.children.greeted_stations().filter(|origin| Some(*origin) != by).collect();
+    fn tell_stations_who_brings(children: &mut Children, client: OriginId, by: Option<OriginId>) {
+        let others: Vec<OriginId> = children.greeted_stations().filter(|origin| Some(*origin) != by).collect();
         for station in others {
-            self.children.tell(station, Down::BringsLocks { client });
+            children.tell(station, Down::BringsLocks { client });
         }
     }
 
     /// Station, in a new session with the home: which of our clients came with locks.
-    pub(crate) fn retell_who_brings_locks(&mut self) {
-        for client in self.children.that_bring_locks() {
-            self.tell_parent(Up::BringsLocks { client });
+    pub(crate) fn retell_who_brings_locks<S: MetaStore>(core: &mut Core<S>, children: &Children) {
+        for client in children.that_bring_locks() {
+            core.tell_parent(Up::BringsLocks { client });
         }
+    }
+
+    /// The session with the home is over: it wants no answer.
+    pub(crate) fn end_lock_rounds_of_home(&mut self) {
+        self.rounds.rounds.retain(|_, round| !matches!(round.of, Asking::Home(_)));
     }
 }

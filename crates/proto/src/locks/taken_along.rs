@@ -5,9 +5,11 @@
 //! What a program let go of is no more of that server, also if it was taken anew since.
 
 use crate::api::Role;
+use crate::children::Children;
+use crate::locks::Locks;
 use crate::locks::relay::Row;
 use crate::locks::table::LockTable;
-use crate::replica::Replica;
+use crate::replica::Core;
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_types::request::{LockFamily, LockRange, LockRequest};
 use wayfs_types::{MetaStore, OriginId};
@@ -29,32 +31,38 @@ impl TakenAlong {
     }
 }
 
-impl<S: MetaStore> Replica<S> {
+impl Locks {
     /// A session with a parent is over that gave locks, or confirmed them.
-    pub(crate) fn note_taken_along(&mut self) {
-        if !self.locks_go_up() {
+    pub(crate) fn note_taken_along<S: MetaStore>(&mut self, core: &Core<S>) {
+        if !Self::locks_go_up(core) {
             return;
         }
-        let Some(stamp) = self.uplink.stamp() else { return };
-        for held in self.locks.table.held_by(self.config.origin) {
+        let Some(stamp) = core.parent_stamp() else { return };
+        for held in self.table.held_by(core.config.origin) {
             if held.family != LockFamily::Claim {
-                let row = (held.file, held.family, self.own_holder(held.owner));
-                self.locks.taken_along.servers.entry(row).or_default().insert(stamp.origin);
+                let row = (held.file, held.family, Self::own_holder(core, held.owner));
+                self.taken_along.servers.entry(row).or_default().insert(stamp.origin);
             }
         }
     }
 
     /// A server that we left gives others what they want (nothing named: all), or gave it meanwhile. Answers what we have of it still.
-    pub(crate) fn give_taken_along(&mut self, from: OriginId, wanted: &[LockRequest]) -> Vec<LockRequest> {
-        if self.config.role != Role::Client {
+    pub(crate) fn give_taken_along<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        from: OriginId,
+        wanted: &[LockRequest],
+    ) -> Vec<LockRequest> {
+        if core.config.role != Role::Client {
             return Vec::new();
         }
-        let of_it = self.locks.taken_along.servers.iter().filter(|(_, servers)| servers.contains(&from));
+        let of_it = self.taken_along.servers.iter().filter(|(_, servers)| servers.contains(&from));
         let rows: Vec<Row> = of_it.map(|(row, _)| *row).collect();
         let held: Vec<LockRequest> = rows.into_iter().flat_map(|row| self.held_of(row)).collect();
         for mine in held {
             if wanted.is_empty() {
-                self.give_up_lock(&mine, mine.range);
+                self.give_up_lock(core, children, &mine, mine.range);
             }
             for theirs in wanted.iter().filter(|theirs| LockTable::conflict(&mine, theirs)) {
                 let range = LockRange {
@@ -62,29 +70,40 @@ impl<S: MetaStore> Replica<S> {
                     end: mine.range.end.min(theirs.range.end),
                 };
                 let is_whole = mine.family == LockFamily::Flock;
-                self.give_up_lock(&mine, if is_whole { LockRange::WHOLE } else { range });
+                self.give_up_lock(core, children, &mine, if is_whole { LockRange::WHOLE } else { range });
             }
         }
-        self.told_of(from)
+        self.told_of(core, children, from)
     }
 
-    fn held_of(&self, (file, family, holder): Row) -> Vec<LockRequest> {
-        self.locks.table.held_in(holder, file, family, LockRange::WHOLE)
-    }
-
-    fn give_up_lock(&mut self, LockRequest { file, family, owner, .. }: &LockRequest, range: LockRange) {
-        self.lose_lock(*file, *family, *owner, range);
-        self.post_in_turn(Up::Unlock { file: *file, family: *family, owner: *owner, range });
+    fn give_up_lock<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        LockRequest { file, family, owner, .. }: &LockRequest,
+        range: LockRange,
+    ) {
+        self.lose_lock(core, children, *file, *family, *owner, range);
+        self.post_in_turn(core, Up::Unlock { file: *file, family: *family, owner: *owner, range });
     }
 
     /// What of a server we have. What no message has room for is lost: nobody would know of it.
-    fn told_of(&mut self, server: OriginId) -> Vec<LockRequest> {
-        let of_it = self.locks.taken_along.servers.iter().filter(|(_, servers)| servers.contains(&server));
+    fn told_of<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        server: OriginId,
+    ) -> Vec<LockRequest> {
+        let of_it = self.taken_along.servers.iter().filter(|(_, servers)| servers.contains(&server));
         let rows: Vec<Row> = of_it.map(|(row, _)| *row).collect();
         let mut has: Vec<LockRequest> = rows.into_iter().flat_map(|row| self.held_of(row)).collect();
         for beyond in has.split_off(has.len().min(LOCKS_TOLD_MAX)) {
-            self.give_up_lock(&beyond, beyond.range);
+            self.give_up_lock(core, children, &beyond, beyond.range);
         }
         has
+    }
+
+    fn held_of(&self, (file, family, holder): Row) -> Vec<LockRequest> {
+        self.table.held_in(holder, file, family, LockRange::WHOLE)
     }
 }

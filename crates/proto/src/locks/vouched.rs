@@ -8,10 +8,12 @@
 //! (`locks/kept.rs`).
 
 use crate::api::Role;
+use crate::children::Children;
+use crate::locks::Locks;
 use crate::locks::relay::Row;
 use crate::locks::requests::LockAsk;
-use crate::replica::Replica;
-use crate::upstream::UplinkState;
+use crate::replica::Core;
+use crate::upstream::{Uplink, UplinkState};
 use std::collections::BTreeSet;
 use wayfs_types::request::{LockFamily, LockOwner, LockRange, LockRequest};
 use wayfs_types::{FileId, MetaStore, Time};
@@ -67,70 +69,76 @@ impl Vouched {
     }
 }
 
-impl<S: MetaStore> Replica<S> {
-    /// A lock was granted to one of our programs.
-    pub(crate) fn note_lent(&mut self, request: &LockRequest) {
-        if self.is_the_homes(request.file).unwrap_or(true) {
-            self.locks.vouched.add((request.file, request.family, self.own_holder(request.owner)));
-        }
-    }
-
-    /// Whether what our parent granted may be another's by now: the word came by a line that stood still.
-    pub(crate) fn comes_late(&self, file: FileId) -> bool {
-        self.now >= self.locks.vouched.until && self.is_the_homes(file).unwrap_or(true)
-    }
-
-    /// A program let go of a range.
-    pub(crate) fn note_returned(&mut self, file: FileId, family: LockFamily, owner: LockOwner) {
-        let holder = self.own_holder(owner);
-        if self.locks.table.held_in(holder, file, family, LockRange::WHOLE).is_empty() {
-            self.locks.vouched.remove(&(file, family, holder));
-            self.locks.taken_along.remove(&(file, family, holder));
-        }
-    }
-
+impl Locks {
     /// A session with our parent began.
-    pub(crate) fn begin_vouched(&mut self) {
-        if let Some(until) = self.uplink.lease_until() {
-            self.locks.vouched.begin(until);
+    pub(crate) fn begin_vouched<S: MetaStore>(&mut self, core: &Core<S>) {
+        if let Some(until) = core.lease_until() {
+            self.vouched.begin(until);
         }
-        self.settle_vouched();
+        self.settle_vouched(core);
     }
 
     /// Our parent said of something that we had before whether it is ours still.
-    pub(crate) fn settle_vouched(&mut self) {
-        if self.uplink.is_up() && !self.locks.asks().any(LockAsk::is_of_former_session) {
-            self.locks.vouched.lent.append(&mut self.locks.vouched.doubtful);
+    pub(crate) fn settle_vouched<S: MetaStore>(&mut self, core: &Core<S>) {
+        if core.has_parent() && !self.asks().any(LockAsk::is_of_former_session) {
+            self.vouched.lent.append(&mut self.vouched.doubtful);
         }
     }
 
     /// Our parent answered: what it keeps for us it keeps for a while more.
-    pub(crate) fn note_vouched(&mut self) {
-        let (Some(state), Some(until)) = (self.uplink.state(), self.uplink.lease_until()) else { return };
+    pub(crate) fn note_vouched<S: MetaStore>(&mut self, core: &Core<S>) {
+        let (Some(state), Some(until)) = (core.standing(), core.lease_until()) else { return };
         if matches!(state, UplinkState::CatchingUp | UplinkState::Live) {
-            self.locks.vouched.until = self.locks.vouched.until.max(until);
+            self.vouched.until = self.vouched.until.max(until);
+        }
+    }
+
+    /// What nobody vouches for any more is lost.
+    pub(crate) fn check_vouched<S: MetaStore>(&mut self, core: &mut Core<S>, children: &mut Children) {
+        if self.vouched.next().is_none_or(|next| core.now < next) {
+            return;
+        }
+        for row in self.vouched.take_lost(core.now) {
+            let (file, family, holder) = row;
+            if core.config.role == Role::Station {
+                self.lose_row(core, children, row);
+                continue;
+            }
+            self.lose_lock(core, children, file, family, holder.owner, LockRange::WHOLE);
+            // Before anything else is asked for it: the parent may still say that it is ours.
+            self.post_in_turn(core, Up::Unlock { file, family, owner: holder.owner, range: LockRange::WHOLE });
+        }
+    }
+
+    /// A lock was granted to one of our programs.
+    pub(crate) fn note_lent<S: MetaStore>(&mut self, core: &Core<S>, request: &LockRequest) {
+        if Uplink::is_the_homes(core, request.file).unwrap_or(true) {
+            self.vouched.add((request.file, request.family, Self::own_holder(core, request.owner)));
+        }
+    }
+
+    /// Whether what our parent granted may be another's by now: the word came by a line that stood still.
+    pub(crate) fn comes_late<S: MetaStore>(&self, core: &Core<S>, file: FileId) -> bool {
+        core.now >= self.vouched.until && Uplink::is_the_homes(core, file).unwrap_or(true)
+    }
+
+    /// A program let go of a range.
+    pub(crate) fn note_returned<S: MetaStore>(
+        &mut self,
+        core: &Core<S>,
+        file: FileId,
+        family: LockFamily,
+        owner: LockOwner,
+    ) {
+        let holder = Self::own_holder(core, owner);
+        if self.table.held_in(holder, file, family, LockRange::WHOLE).is_empty() {
+            self.vouched.remove(&(file, family, holder));
+            self.taken_along.remove(&(file, family, holder));
         }
     }
 
     /// When the next look is due.
     pub(crate) fn vouched_timeout(&self) -> Option<Time> {
-        self.locks.vouched.next()
-    }
-
-    /// What nobody vouches for any more is lost.
-    pub(crate) fn check_vouched(&mut self) {
-        if self.locks.vouched.next().is_none_or(|next| self.now < next) {
-            return;
-        }
-        for row in self.locks.vouched.take_lost(self.now) {
-            let (file, family, holder) = row;
-            if self.config.role == Role::Station {
-                self.lose_row(row);
-                continue;
-            }
-            self.lose_lock(file, family, holder.owner, LockRange::WHOLE);
-            // Before anything else is asked for it: the parent may still say that it is ours.
-            self.post_in_turn(Up::Unlock { file, family, owner: holder.owner, range: LockRange::WHOLE });
-        }
+        self.vouched.next()
     }
 }

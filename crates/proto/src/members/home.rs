@@ -1,6 +1,7 @@
 //! What only the home of a volume does: admitting machines, and turning them away.
 
 use crate::api::Role;
+use crate::children::Children;
 use crate::replica::{GrantError, Replica};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -49,18 +50,18 @@ impl<S: MetaStore> Replica<S> {
         standing: impl Into<Standing>,
         label: &str,
     ) -> Result<OriginId, GrantError> {
-        if self.config.role != Role::Home {
+        if self.core.config.role != Role::Home {
             return Err(GrantError::NotHome);
         }
         if label.is_empty() || label.len() > LABEL_MAX || label.chars().any(|c| c == '/' || c.is_control()) {
             return Err(GrantError::Label);
         }
-        self.now = self.now.max(now);
-        self.wall = wall;
+        self.core.now = self.core.now.max(now);
+        self.core.wall = wall;
         let origin = self.free_origin()?.ok_or(GrantError::Exhausted)?;
         let Standing { admitted, limits } = standing.into();
         let image = Origin::admitted(admitted, node, label.to_owned()).limited(limits);
-        self.put_image(Key::Origin(origin), Some(Image::Origin(image.into())))?;
+        self.core.state.put_image(Key::Origin(origin), Some(Image::Origin(image.into())))?;
         self.finish_admission()?;
         Ok(origin)
     }
@@ -69,7 +70,7 @@ impl<S: MetaStore> Replica<S> {
     /// that is drawn from its number: it may be upon an older copy, which does not know the origins that were given after
     /// it was made, and nobody who could tell may ever come. Of 8 million places two lives hardly draw the same.
     pub(crate) fn free_origin(&mut self) -> Result<Option<OriginId>, StorageError> {
-        let all = self.origins()?;
+        let all = self.core.state.origins()?;
         if self.histories.is_first_life_of_home() {
             let counted = all.iter().rev().map(|(origin, _)| origin.raw()).find(|raw| *raw < COUNTED);
             if let Some(origin) = OriginId::new(counted.map_or(1, |last| last + 1)).ok().filter(|o| o.raw() < COUNTED) {
@@ -77,7 +78,8 @@ impl<S: MetaStore> Replica<S> {
             }
         }
         let taken: BTreeSet<u32> = all.iter().map(|(origin, _)| origin.raw()).collect();
-        let first = COUNTED + first_of_life(self.config.volume, self.config.life) % (OriginId::MAX.raw() - COUNTED);
+        let first =
+            COUNTED + first_of_life(self.core.config.volume, self.core.config.life) % (OriginId::MAX.raw() - COUNTED);
         let free = (first..=OriginId::MAX.raw()).chain(1..first).find(|raw| !taken.contains(raw));
         Ok(free.and_then(|raw| OriginId::new(raw).ok()))
     }
@@ -96,24 +98,27 @@ impl<S: MetaStore> Replica<S> {
         origin: OriginId,
         admission: Option<Seal>,
     ) -> Result<bool, GrantError> {
-        let may_have_forgotten = self.config.role == Role::Home && self.histories.is_later_life();
-        if !may_have_forgotten || origin == OriginId::GENESIS || self.origin_image(origin)?.is_some() {
+        let may_have_forgotten = self.core.config.role == Role::Home && self.histories.is_later_life();
+        if !may_have_forgotten
+            || origin == OriginId::GENESIS
+            || Children::origin_image(&mut self.core, origin)?.is_some()
+        {
             return Ok(false);
         }
         if !self.is_admission(node, origin, admission.as_ref()) {
             return Ok(false);
         }
-        let known = self.admitted(node)?;
+        let known = self.core.state.admitted(node)?;
         let is_member =
             |image: &Origin| matches!(image.admitted, Admitted::Station | Admitted::Client | Admitted::Reader);
         if known.len() > AGAIN_MAX || !known.iter().all(|(_, image)| is_member(image)) {
             return Ok(false);
         }
         let Some((_, member)) = known.into_iter().next_back() else { return Ok(false) };
-        self.now = self.now.max(now);
-        self.wall = wall;
+        self.core.now = self.core.now.max(now);
+        self.core.wall = wall;
         let image = Origin::admitted(member.admitted, member.node, member.label).limited(member.limits);
-        self.put_image(Key::Origin(origin), Some(Image::Origin(image.into())))?;
+        self.core.state.put_image(Key::Origin(origin), Some(Image::Origin(image.into())))?;
         self.finish_admission()?;
         Ok(true)
     }
@@ -124,19 +129,19 @@ impl<S: MetaStore> Replica<S> {
     /// # Errors
     /// [`GrantError::NotHome`], or the store failed.
     pub fn revoke(&mut self, now: Time, wall: WallTime, node: NodeId, held: Held) -> Result<usize, GrantError> {
-        if self.config.role != Role::Home {
+        if self.core.config.role != Role::Home {
             return Err(GrantError::NotHome);
         }
-        self.now = self.now.max(now);
-        self.wall = wall;
+        self.core.now = self.core.now.max(now);
+        self.core.wall = wall;
         let mut count = 0;
-        for (origin, image) in self.admitted(node)? {
+        for (origin, image) in self.core.state.admitted(node)? {
             if image.admitted == Admitted::Home {
                 continue;
             }
             let limits = Limits { is_fenced: image.limits.is_fenced || held == Held::Fenced, ..image.limits };
             let revoked = Origin { admitted: Admitted::Revoked, limits, ..image };
-            self.put_image(Key::Origin(origin), Some(Image::Origin(revoked.into())))?;
+            self.core.state.put_image(Key::Origin(origin), Some(Image::Origin(revoked.into())))?;
             count += 1;
         }
         self.finish_admission()?;
@@ -155,18 +160,18 @@ impl<S: MetaStore> Replica<S> {
         (node, origin): (NodeId, OriginId),
         standing: impl Into<Standing>,
     ) -> Result<bool, GrantError> {
-        if self.config.role != Role::Home {
+        if self.core.config.role != Role::Home {
             return Err(GrantError::NotHome);
         }
-        self.now = self.now.max(now);
-        self.wall = wall;
-        let known = self.origin_image(origin)?.filter(|image| image.node == node);
+        self.core.now = self.core.now.max(now);
+        self.core.wall = wall;
+        let known = Children::origin_image(&mut self.core, origin)?.filter(|image| image.node == node);
         let Some(image) = known.filter(|image| image.admitted != Admitted::Home) else { return Ok(false) };
         let Standing { admitted, limits } = standing.into();
         // A quota is no matter of tickets.
         let limits = Limits { quota: image.limits.quota, ..limits };
         if (image.admitted, image.limits) != (admitted, limits) {
-            self.put_image(
+            self.core.state.put_image(
                 Key::Origin(origin),
                 Some(Image::Origin(Arc::new(Origin { admitted, limits, ..Arc::unwrap_or_clone(image) }))),
             )?;
@@ -184,8 +189,8 @@ impl<S: MetaStore> Replica<S> {
             self.fail(&error);
             return Err(error.into());
         }
-        self.state.want_sync();
-        self.ask_sync();
+        self.core.state.want_sync();
+        self.core.ask_sync();
         Ok(())
     }
 }

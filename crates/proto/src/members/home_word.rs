@@ -10,7 +10,9 @@
 //! home was there last, by the home's clock. It says nothing of what single records have become: that is the parent's word still.
 
 use crate::api::{Output, PeerId, Role};
-use crate::replica::Replica;
+use crate::children::Children;
+use crate::members::Members;
+use crate::replica::Core;
 use std::time::Duration;
 use wayfs_types::{CommitNumber, MetaStore, OriginId, Seal, Time, VolumeId, WallTime};
 use wayfs_wire::{Down, Message};
@@ -57,42 +59,53 @@ fn statement(volume: VolumeId, position: CommitNumber, at: WallTime) -> Vec<u8> 
     bytes
 }
 
-impl<S: MetaStore> Replica<S> {
-    /// The newest word of the home, whose signature was checked. `None`: none came since this replica was opened, or there are no
-    /// keys to check it with.
-    pub fn home_word(&self) -> Option<HomeWord> {
-        self.members.words.known
-    }
-
+impl Members {
     /// Tells a child that pings the newest word, unless it has it.
-    pub(crate) fn tell_home_word(&mut self, peer: PeerId, child: OriginId) {
-        self.sign_home_word();
-        let Some(word) = self.members.words.known else { return };
-        if self.children.note_word(child, word.at) {
+    pub(crate) fn tell_home_word<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        peer: PeerId,
+        child: OriginId,
+    ) {
+        self.sign_home_word(core);
+        let Some(word) = self.words.known else { return };
+        if children.note_word(child, word.at) {
             let HomeWord { position, at, seal, .. } = word;
             let bytes = wayfs_wire::encode(&Message::Down(Down::HomeWord { position, at, seal }));
-            self.outputs.push_back(Output::Send { peer, bytes });
+            core.outputs.push_back(Output::Send { peer, bytes });
         }
     }
 
-    fn sign_home_word(&mut self) {
-        let is_due = self.members.words.signed.is_none_or(|signed| self.now >= signed + PERIOD);
-        let Some(sealer) = self.config.seals.as_ref().filter(|_| self.config.role == Role::Home && is_due) else {
+    /// The newest word of the home, whose signature was checked. `None`: none came since this replica was opened, or there are no
+    /// keys to check it with.
+    pub(crate) fn home_word(&self) -> Option<HomeWord> {
+        self.words.known
+    }
+
+    fn sign_home_word<S: MetaStore>(&mut self, core: &Core<S>) {
+        let is_due = self.words.signed.is_none_or(|signed| core.now >= signed + PERIOD);
+        let Some(sealer) = core.config.seals.as_ref().filter(|_| core.config.role == Role::Home && is_due) else {
             return;
         };
-        let (position, at) = (self.state.change(), self.wall);
-        let seal = sealer.seal(&statement(self.config.volume, position, at));
-        (self.members.words.known, self.members.words.signed) =
-            (Some(HomeWord { position, at, came: self.now, seal }), Some(self.now));
+        let (position, at) = (core.state.change(), core.wall);
+        let seal = sealer.seal(&statement(core.config.volume, position, at));
+        (self.words.known, self.words.signed) = (Some(HomeWord { position, at, came: core.now, seal }), Some(core.now));
     }
 
     /// A parent passes a word on. One that is not the home's, or no newer than what is known, is left out: there may be a
     /// change of the home's key which only one of both has heard of.
-    pub(crate) fn handle_home_word(&mut self, position: CommitNumber, at: WallTime, seal: Seal) {
-        let (Some(sealer), Some(home)) = (&self.config.seals, self.config.home) else { return };
-        let is_newer = self.members.words.known.is_none_or(|known| known.at < at);
-        if is_newer && sealer.is_sealed_by(home, &statement(self.config.volume, position, at), &seal) {
-            self.members.words.known = Some(HomeWord { position, at, came: self.now, seal });
+    pub(crate) fn handle_home_word<S: MetaStore>(
+        &mut self,
+        core: &Core<S>,
+        position: CommitNumber,
+        at: WallTime,
+        seal: Seal,
+    ) {
+        let (Some(sealer), Some(home)) = (&core.config.seals, core.config.home) else { return };
+        let is_newer = self.words.known.is_none_or(|known| known.at < at);
+        if is_newer && sealer.is_sealed_by(home, &statement(core.config.volume, position, at), &seal) {
+            self.words.known = Some(HomeWord { position, at, came: core.now, seal });
         }
     }
 }

@@ -10,8 +10,10 @@
 //! What a station took its home takes, too, whatever the sums are there: it was acknowledged.
 
 use crate::api::{PeerId, Role};
+use crate::children::Children;
+use crate::members::Members;
 use crate::members::usage::{ALL, Change, Usage, UsageChange};
-use crate::replica::{GrantError, Replica, StepError};
+use crate::replica::{Core, GrantError, Replica, StepError};
 use crate::state::overlay::Changed;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wayfs_types::request::Change as Asked;
@@ -136,40 +138,25 @@ impl<S: MetaStore> Replica<S> {
         node: Option<NodeId>,
         quota: Quota,
     ) -> Result<usize, GrantError> {
-        if self.config.role != Role::Home {
+        if self.core.config.role != Role::Home {
             return Err(GrantError::NotHome);
         }
-        self.now = self.now.max(now);
-        self.wall = wall;
+        self.core.now = self.core.now.max(now);
+        self.core.wall = wall;
         let mut count = 0;
-        for (origin, mut image) in self.origins()? {
+        for (origin, mut image) in self.core.state.origins()? {
             let is_meant = match node {
                 Some(node) => image.node == node && image.admitted != Admitted::Home,
                 None => image.admitted == Admitted::Home,
             };
             if is_meant {
                 image.limits.quota = quota;
-                self.put_image(Key::Origin(origin), Some(Image::Origin(image.into())))?;
+                self.core.state.put_image(Key::Origin(origin), Some(Image::Origin(image.into())))?;
                 count += 1;
             }
         }
         self.finish_admission()?;
         Ok(count)
-    }
-
-    /// The quota of the whole volume: it stands in the row of its home.
-    ///
-    /// # Errors
-    /// [`StorageError`] if it cannot be read.
-    pub fn quota_of_volume(&self) -> Result<Quota, StorageError> {
-        let of_home = |(_, image): (OriginId, Origin)| (image.admitted == Admitted::Home).then_some(image.limits.quota);
-        Ok(self.origins()?.into_iter().find_map(of_home).unwrap_or(Quota::NONE))
-    }
-
-    /// Reads the quota of the volume at opening.
-    pub(crate) fn begin_quotas(&mut self) -> Result<(), StorageError> {
-        self.members.quotas.of_volume = self.quota_of_volume()?;
-        Ok(())
     }
 
     /// Reads quotas anew if a change of origins is one of quotas.
@@ -178,7 +165,7 @@ impl<S: MetaStore> Replica<S> {
             Some(Image::Origin(image)) => (image.limits.quota, image.admitted == Admitted::Home),
             _ => (Quota::NONE, false),
         };
-        if self.config.role != Role::Client && changed.iter().any(|change| of(&change.old) != of(&change.new)) {
+        if self.core.config.role != Role::Client && changed.iter().any(|change| of(&change.old) != of(&change.new)) {
             self.note_quotas()?;
         }
         Ok(())
@@ -186,66 +173,13 @@ impl<S: MetaStore> Replica<S> {
 
     /// Quotas may have changed: those of the children are read anew, and they are told.
     pub(crate) fn note_quotas(&mut self) -> Result<(), StorageError> {
-        self.members.quotas.of_volume = self.quota_of_volume()?;
+        self.members.quotas.of_volume = Members::quota_of_volume(&self.core)?;
         let clients: Vec<OriginId> = self.children.all().filter(|child| self.children.is_client(*child)).collect();
         for child in clients {
-            self.read_quota(child)?;
+            Members::read_quota(&mut self.core, &mut self.children, child)?;
             self.tell_rooms_to(child);
         }
         Ok(())
-    }
-
-    /// Notes which quota a child has that greets.
-    pub(crate) fn read_quota(&mut self, child: OriginId) -> Result<(), StorageError> {
-        let quota = self.origin_image(child)?.map_or(Quota::NONE, |image| image.limits.quota);
-        self.children.set_quota(child, quota);
-        Ok(())
-    }
-
-    fn quotas_of(&self, child: OriginId) -> [(Quota, OriginId); 2] {
-        let own = self.children.quota_of(child);
-        [(own, child), (self.members.quotas.of_volume, ALL)]
-    }
-
-    fn usage_under(&self, origin: OriginId) -> Result<Usage, StorageError> {
-        if origin == ALL { self.usage_of_volume() } else { self.usage(origin) }
-    }
-
-    fn lefts(&self, child: OriginId) -> Result<[Left; 2], StorageError> {
-        let [own, all] = self.quotas_of(child);
-        Ok([Left::of(own.0, self.usage_under(own.1)?), Left::of(all.0, self.usage_under(all.1)?)])
-    }
-
-    /// What a client's quotas leave, as a disk would be told.
-    pub(crate) fn quota_rooms(&self, child: OriginId) -> Result<Vec<ServerRoom>, StorageError> {
-        let mut rooms = Vec::new();
-        let quotas = self.quotas_of(child);
-        let is_station = !self.children.is_client(child);
-        if is_station || quotas.iter().all(|(quota, _)| *quota == Quota::NONE) {
-            return Ok(rooms);
-        }
-        let lefts = self.lefts(child)?;
-        let is_refused = self.members.quotas.refused.get(&child).is_some_and(|then| !has_more(&lefts, then));
-        let through = self.applied_by(child)?;
-        for ((quota, of), left) in quotas.into_iter().zip(lefts) {
-            if quota == Quota::NONE {
-                continue;
-            }
-            let size = quota.bytes.unwrap_or(u64::MAX);
-            let full = if left.is_none() { Full::Quota } else { Full::No };
-            let is_members = of != ALL;
-            let label = if is_members { "of this member" } else { "of the volume" }.to_owned();
-            let quota = Some(QuotaRoom { through, files_left: left.files, is_members, is_refused });
-            rooms.push(ServerRoom { is_home: true, label, room: Room { full, left: left.bytes, size }, quota });
-        }
-        Ok(rooms)
-    }
-
-    fn applied_by(&self, origin: OriginId) -> Result<u64, StorageError> {
-        Ok(match self.image(&Key::Origin(origin))? {
-            Some(Image::Origin(image)) => image.applied,
-            _ => 0,
-        })
     }
 
     /// Tells clients what they have left, where that is news: those that have something to hear anyway, those that wait, and all when
@@ -256,7 +190,7 @@ impl<S: MetaStore> Replica<S> {
             due.extend(self.children.busy().filter(|child| self.children.quota_of(*child) != Quota::NONE));
         } else {
             due.extend(self.children.busy());
-            let (quota, used) = (self.members.quotas.of_volume, self.usage_of_volume()?);
+            let (quota, used) = (self.members.quotas.of_volume, Members::usage_of_volume(&self.core)?);
             if is_news(Left::of(quota, used), Left::of(quota, self.members.quotas.told), quota) {
                 self.members.quotas.told = used;
                 due.extend(self.children.all());
@@ -267,7 +201,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Tells a client what it has left, if that is news.
     fn tell_quota(&mut self, child: OriginId) -> Result<(), StorageError> {
-        let rooms = self.quota_rooms(child)?;
+        let rooms = self.members.quota_rooms(&self.core, &self.children, child)?;
         if self.children.peer_of(child).is_none() {
             return Ok(());
         }
@@ -287,43 +221,113 @@ impl<S: MetaStore> Replica<S> {
         }
         Ok(())
     }
+}
+
+impl Members {
+    /// Notes which quota a child has that greets.
+    pub(crate) fn read_quota<S: MetaStore>(
+        core: &mut Core<S>,
+        children: &mut Children,
+        child: OriginId,
+    ) -> Result<(), StorageError> {
+        let quota = Children::origin_image(core, child)?.map_or(Quota::NONE, |image| image.limits.quota);
+        children.set_quota(child, quota);
+        Ok(())
+    }
+
+    fn quotas_of(&self, children: &Children, child: OriginId) -> [(Quota, OriginId); 2] {
+        let own = children.quota_of(child);
+        [(own, child), (self.quotas.of_volume, ALL)]
+    }
+
+    fn lefts<S: MetaStore>(
+        &self,
+        core: &Core<S>,
+        children: &Children,
+        child: OriginId,
+    ) -> Result<[Left; 2], StorageError> {
+        let [own, all] = self.quotas_of(children, child);
+        Ok([Left::of(own.0, Self::usage_under(core, own.1)?), Left::of(all.0, Self::usage_under(core, all.1)?)])
+    }
+
+    /// What a client's quotas leave, as a disk would be told.
+    pub(crate) fn quota_rooms<S: MetaStore>(
+        &self,
+        core: &Core<S>,
+        children: &Children,
+        child: OriginId,
+    ) -> Result<Vec<ServerRoom>, StorageError> {
+        let mut rooms = Vec::new();
+        let quotas = self.quotas_of(children, child);
+        let is_station = !children.is_client(child);
+        if is_station || quotas.iter().all(|(quota, _)| *quota == Quota::NONE) {
+            return Ok(rooms);
+        }
+        let lefts = self.lefts(core, children, child)?;
+        let is_refused = self.quotas.refused.get(&child).is_some_and(|then| !has_more(&lefts, then));
+        let through = Self::applied_by(core, child)?;
+        for ((quota, of), left) in quotas.into_iter().zip(lefts) {
+            if quota == Quota::NONE {
+                continue;
+            }
+            let size = quota.bytes.unwrap_or(u64::MAX);
+            let full = if left.is_none() { Full::Quota } else { Full::No };
+            let is_members = of != ALL;
+            let label = if is_members { "of this member" } else { "of the volume" }.to_owned();
+            let quota = Some(QuotaRoom { through, files_left: left.files, is_members, is_refused });
+            rooms.push(ServerRoom { is_home: true, label, room: Room { full, left: left.bytes, size }, quota });
+        }
+        Ok(rooms)
+    }
 
     /// Refuses what a client sent in one message, if that goes beyond a quota. Nothing of it is kept.
-    pub(crate) fn check_quota(&mut self, peer: PeerId, child: OriginId) -> Result<(), StepError> {
-        let quotas = self.quotas_of(child);
-        let is_station = !self.children.is_client(child);
+    pub(crate) fn check_quota<S: MetaStore>(
+        &mut self,
+        core: &Core<S>,
+        children: &Children,
+        peer: PeerId,
+        child: OriginId,
+    ) -> Result<(), StepError> {
+        let quotas = self.quotas_of(children, child);
+        let is_station = !children.is_client(child);
         if is_station || quotas.iter().all(|(quota, _)| *quota == Quota::NONE) {
             return Ok(());
         }
-        let change = UsageChange::of(self.state.overlay());
+        let change = UsageChange::of(core.state.overlay());
         for (quota, of) in quotas {
-            let (used, more) = (self.usage_under(of)?, change.for_origin(of));
+            let (used, more) = (Self::usage_under(core, of)?, change.for_origin(of));
             let goes_beyond = |max: Option<u64>, used: u64, more: i64| {
                 more > 0 && max.is_some_and(|max| used.saturating_add_signed(more) > max.saturating_add(slack(max)))
             };
             if goes_beyond(quota.bytes, used.bytes, more.bytes) || goes_beyond(quota.files, used.files, more.files) {
-                let lefts = self.lefts(child)?;
-                self.members.quotas.refused.insert(child, lefts);
+                let lefts = self.lefts(core, children, child)?;
+                self.quotas.refused.insert(child, lefts);
                 let whose = if of == ALL { "the volume's" } else { "its" };
                 return Err(StepError::Peer(peer, format!("sent records beyond {whose} quota")));
             }
         }
-        self.members.quotas.refused.remove(&child);
+        self.quotas.refused.remove(&child);
+        Ok(())
+    }
+
+    /// Reads the quota of the volume at opening.
+    pub(crate) fn begin_quotas<S: MetaStore>(&mut self, core: &Core<S>) -> Result<(), StorageError> {
+        self.quotas.of_volume = Self::quota_of_volume(core)?;
         Ok(())
     }
 
     /// Notes what a record of our own takes up, before it is committed.
-    pub(crate) fn note_growth(&mut self, sequence: u64) {
+    pub(crate) fn note_growth<S: MetaStore>(&mut self, core: &Core<S>, sequence: u64) {
         if !self.has_quota() {
             return;
         }
-        let change = UsageChange::of(self.state.overlay());
-        let growth = Growth { own: change.for_origin(self.config.origin), all: change.for_origin(ALL) };
-        self.members.grown.note(sequence, growth);
+        let change = UsageChange::of(core.state.overlay());
+        let growth = Growth { own: change.for_origin(core.config.origin), all: change.for_origin(ALL) };
+        self.grown.note(sequence, growth);
     }
 
     /// Whether a server told of a quota.
-    pub fn has_quota(&self) -> bool {
+    pub(crate) fn has_quota(&self) -> bool {
         self.rooms_above().iter().any(|server| server.quota.is_some())
     }
 
@@ -331,29 +335,31 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn note_quota_word(&mut self) {
         let words = || self.rooms_above().iter().filter_map(|server| server.quota);
         let (through, is_held) = (words().map(|word| word.through).next(), words().any(|word| word.is_refused));
-        self.members.grown.is_held = is_held;
+        self.grown.is_held = is_held;
         match through {
-            Some(through) => self.members.grown.counted_through(through),
-            None => self.members.grown = Grown::default(),
+            Some(through) => self.grown.counted_through(through),
+            None => self.grown = Grown::default(),
         }
     }
 
     /// Whether our quotas, as far as we were told of any, allow that a file becomes so long.
-    ///
-    /// # Errors
-    /// [`StorageError`] if it cannot be read.
-    pub fn has_quota_for(&self, file: FileId, size: u64) -> Result<bool, StorageError> {
-        Ok(!self.has_quota() || self.allows(self.growth_of(file, size)?))
+    pub(crate) fn has_quota_for<S: MetaStore>(
+        &self,
+        core: &Core<S>,
+        file: FileId,
+        size: u64,
+    ) -> Result<bool, StorageError> {
+        Ok(!self.has_quota() || self.allows(Self::growth_of(core, file, size)?))
     }
 
     /// The least room of the servers on the way to the home, quotas included, and how many files those leave. What was written here
     /// since counts as used. `None`: nobody told.
-    pub fn room_on_the_way(&self) -> Option<(Room, u64)> {
+    pub(crate) fn room_on_the_way(&self) -> Option<(Room, u64)> {
         let left = |left: u64, grown: i64| if left == u64::MAX { left } else { left.saturating_add_signed(-grown) };
         let rooms = self.rooms_above().iter().map(|server| match &server.quota {
             None => (server.room, u64::MAX),
             Some(quota) => {
-                let grown = self.members.grown.of(quota);
+                let grown = self.grown.of(quota);
                 let bytes = if server.room.size == u64::MAX { u64::MAX } else { left(server.room.left, grown.bytes) };
                 (Room { left: bytes, ..server.room }, left(quota.files_left, grown.files))
             }
@@ -361,16 +367,8 @@ impl<S: MetaStore> Replica<S> {
         rooms.reduce(|one, other| (std::cmp::min_by_key(one.0, other.0, |room| room.left), one.1.min(other.1)))
     }
 
-    fn growth_of(&self, file: FileId, size: u64) -> Result<Growth, StorageError> {
-        let known = self.inode(file)?.map(|inode| (inode.content.size(), inode.version.origin()));
-        let (before, writer) = known.unwrap_or((0, self.config.origin));
-        let own_before = if writer == self.config.origin { before } else { 0 };
-        let bytes = |before: u64| Change { bytes: signed(size).saturating_sub(signed(before)), files: 0 };
-        Ok(Growth { own: bytes(own_before), all: bytes(before) })
-    }
-
     /// Whether our quotas, as far as we were told of any, allow a change.
-    pub(crate) fn quota_allows(&self, change: &Asked) -> Result<bool, StorageError> {
+    pub(crate) fn quota_allows<S: MetaStore>(&self, core: &Core<S>, change: &Asked) -> Result<bool, StorageError> {
         if !self.has_quota() {
             return Ok(true);
         }
@@ -382,7 +380,7 @@ impl<S: MetaStore> Replica<S> {
             Asked::Create { .. } | Asked::Mkdir { .. } => made(0),
             Asked::Publish { content, .. } => made(content.size()),
             Asked::Store { file, content, .. } | Asked::Append { file, content, .. } => {
-                self.growth_of(*file, content.size())?
+                Self::growth_of(core, *file, content.size())?
             }
             Asked::Link { .. }
             | Asked::Unlink { .. }
@@ -401,29 +399,51 @@ impl<S: MetaStore> Replica<S> {
             return false;
         }
         let fits = |left: u64, grown: i64, more: i64| {
-            more <= 0 || !self.members.grown.is_held && signed(left).saturating_sub(grown) >= more
+            more <= 0 || !self.grown.is_held && signed(left).saturating_sub(grown) >= more
         };
         self.rooms_above().iter().all(|server| {
             let Some(quota) = &server.quota else { return true };
-            let (grown, more) = if quota.is_members {
-                (self.members.grown.sum.own, more.own)
-            } else {
-                (self.members.grown.sum.all, more.all)
-            };
+            let (grown, more) =
+                if quota.is_members { (self.grown.sum.own, more.own) } else { (self.grown.sum.all, more.all) };
             fits(server.room.left, grown.bytes, more.bytes) && fits(quota.files_left, grown.files, more.files)
         })
     }
 
     /// Whether what we have to send would be refused for a quota: it waits here then, and the session goes on.
-    pub fn is_over_quota(&self) -> bool {
+    pub(crate) fn is_over_quota(&self) -> bool {
         let is_over = |left: u64, size: u64, grown: i64| grown > 0 && grown > signed(left.saturating_add(slack(size)));
         self.rooms_above().iter().any(|server| {
             let Some(quota) = &server.quota else { return false };
-            let grown = self.members.grown.of(quota);
-            self.members.grown.is_held
+            let grown = self.grown.of(quota);
+            self.grown.is_held
                 || is_over(server.room.left, server.room.size, grown.bytes)
                 || is_over(quota.files_left, 0, grown.files)
         })
+    }
+
+    /// The quota of the whole volume: it stands in the row of its home.
+    pub(crate) fn quota_of_volume<S: MetaStore>(core: &Core<S>) -> Result<Quota, StorageError> {
+        let of_home = |(_, image): (OriginId, Origin)| (image.admitted == Admitted::Home).then_some(image.limits.quota);
+        Ok(core.state.origins()?.into_iter().find_map(of_home).unwrap_or(Quota::NONE))
+    }
+
+    fn usage_under<S: MetaStore>(core: &Core<S>, origin: OriginId) -> Result<Usage, StorageError> {
+        if origin == ALL { Self::usage_of_volume(core) } else { Self::usage(core, origin) }
+    }
+
+    fn applied_by<S: MetaStore>(core: &Core<S>, origin: OriginId) -> Result<u64, StorageError> {
+        Ok(match core.state.image(&Key::Origin(origin))? {
+            Some(Image::Origin(image)) => image.applied,
+            _ => 0,
+        })
+    }
+
+    fn growth_of<S: MetaStore>(core: &Core<S>, file: FileId, size: u64) -> Result<Growth, StorageError> {
+        let known = core.state.inode(file)?.map(|inode| (inode.content.size(), inode.version.origin()));
+        let (before, writer) = known.unwrap_or((0, core.config.origin));
+        let own_before = if writer == core.config.origin { before } else { 0 };
+        let bytes = |before: u64| Change { bytes: signed(size).saturating_sub(signed(before)), files: 0 };
+        Ok(Growth { own: bytes(own_before), all: bytes(before) })
     }
 }
 

@@ -5,7 +5,9 @@
 //! said is forgotten with its session.
 
 use crate::api::{Output, Role};
-use crate::replica::{Replica, StepError};
+use crate::children::Children;
+use crate::members::Members;
+use crate::replica::{Core, Replica, StepError};
 use wayfs_types::request::Change;
 use wayfs_types::{MetaStore, OriginId, StorageError};
 use wayfs_wire::{Down, Full, ROOMS_MAX, Room, ServerRoom};
@@ -23,25 +25,6 @@ pub(crate) struct Rooms {
 }
 
 impl<S: MetaStore> Replica<S> {
-    /// The room of the servers above this replica, as far as they told, nearest first.
-    pub fn rooms_above(&self) -> &[ServerRoom] {
-        &self.members.rooms.above
-    }
-
-    /// Whether our parent has room for records. One without would have to end the session when they come; they wait here, and
-    /// the session goes on for everything else.
-    pub(crate) fn parent_has_room(&self) -> bool {
-        self.members.rooms.above.first().is_none_or(|parent| parent.room.full != Full::Metadata)
-            && !self.is_over_quota()
-    }
-
-    /// Whether there is room here for a change. What takes a name away makes room in the end, and goes on into the store's
-    /// own reserve.
-    pub(crate) fn has_room_for(&self, change: &Change) -> bool {
-        let is_full = self.members.rooms.own.is_some_and(|room| room.full == Full::Metadata);
-        !is_full || matches!(change, Change::Unlink { .. } | Change::Rmdir { .. })
-    }
-
     /// The room on our own disk changed.
     pub(crate) fn handle_room(&mut self, room: Room) {
         if self.members.rooms.own != Some(room) {
@@ -58,9 +41,9 @@ impl<S: MetaStore> Replica<S> {
         self.members.rooms.said = full;
         self.members.rooms.above = rooms;
         self.members.rooms.are_told = true;
-        self.note_quota_word();
+        self.members.note_quota_word();
         if is_news {
-            self.outputs.push_back(Output::RoomsAbove { rooms: self.members.rooms.above.clone() });
+            self.core.outputs.push_back(Output::RoomsAbove { rooms: self.members.rooms.above.clone() });
         }
         self.tell_rooms();
         Ok(())
@@ -75,14 +58,6 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    /// A parent welcomes us: what it had to say of room it said before.
-    pub(crate) fn forget_rooms_of_former(&mut self) {
-        if !self.members.rooms.are_told && !self.members.rooms.above.is_empty() {
-            self.members.rooms.above.clear();
-            self.note_quota_word();
-        }
-    }
-
     fn tell_rooms(&mut self) {
         let greeted: Vec<OriginId> = self.children.all().collect();
         for child in greeted {
@@ -92,24 +67,57 @@ impl<S: MetaStore> Replica<S> {
 
     /// Tells a child that was welcomed.
     pub(crate) fn tell_rooms_to(&mut self, child: OriginId) {
-        match self.rooms_for(child) {
+        match self.members.rooms_for(&self.core, &mut self.children, child) {
             Ok(Some(rooms)) => self.children.tell(child, rooms),
             Ok(None) => {}
             Err(error) => self.fail(&error),
         }
     }
+}
 
+impl Members {
     /// What a child is to be told of room. `None`: nothing, and so it was told before.
-    pub(crate) fn rooms_for(&mut self, child: OriginId) -> Result<Option<Down>, StorageError> {
-        let own = self.members.rooms.own.map(|room| ServerRoom {
-            is_home: self.config.role == Role::Home,
-            label: self.config.label.clone(),
+    pub(crate) fn rooms_for<S: MetaStore>(
+        &mut self,
+        core: &Core<S>,
+        children: &mut Children,
+        child: OriginId,
+    ) -> Result<Option<Down>, StorageError> {
+        let own = self.rooms.own.map(|room| ServerRoom {
+            is_home: core.config.role == Role::Home,
+            label: core.config.label.clone(),
             room,
             quota: None,
         });
-        let quotas = self.quota_rooms(child)?;
-        let above = self.members.rooms.above.iter().filter(|server| server.quota.is_none()).cloned();
+        let quotas = self.quota_rooms(core, children, child)?;
+        let above = self.rooms.above.iter().filter(|server| server.quota.is_none()).cloned();
         let rooms: Vec<ServerRoom> = own.into_iter().chain(quotas).chain(above).take(ROOMS_MAX).collect();
-        Ok(self.children.note_rooms(child, &rooms).then_some(Down::Rooms { rooms }))
+        Ok(children.note_rooms(child, &rooms).then_some(Down::Rooms { rooms }))
+    }
+
+    /// The room of the servers above this replica, as far as they told, nearest first.
+    pub(crate) fn rooms_above(&self) -> &[ServerRoom] {
+        &self.rooms.above
+    }
+
+    /// Whether our parent has room for records. One without would have to end the session when they come; they wait here, and
+    /// the session goes on for everything else.
+    pub(crate) fn parent_has_room(&self) -> bool {
+        self.rooms.above.first().is_none_or(|parent| parent.room.full != Full::Metadata) && !self.is_over_quota()
+    }
+
+    /// Whether there is room here for a change. What takes a name away makes room in the end, and goes on into the store's
+    /// own reserve.
+    pub(crate) fn has_room_for(&self, change: &Change) -> bool {
+        let is_full = self.rooms.own.is_some_and(|room| room.full == Full::Metadata);
+        !is_full || matches!(change, Change::Unlink { .. } | Change::Rmdir { .. })
+    }
+
+    /// A parent welcomes us: what it had to say of room it said before.
+    pub(crate) fn forget_rooms_of_former(&mut self) {
+        if !self.rooms.are_told && !self.rooms.above.is_empty() {
+            self.rooms.above.clear();
+            self.note_quota_word();
+        }
     }
 }

@@ -20,7 +20,9 @@
 //! The keys are the driver's: [`Sealer`].
 
 use crate::api::{PeerId, Role};
-use crate::replica::{Replica, StepError};
+use crate::children::Children;
+use crate::members::Members;
+use crate::replica::{Core, StepError};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fmt::Debug;
@@ -72,21 +74,16 @@ struct Run {
 }
 
 /// The child's half.
-impl<S: MetaStore> Replica<S> {
-    /// Whether a message may end behind a record.
-    pub(crate) fn may_end_behind(&self, origin: OriginId, is_sealed: bool) -> bool {
-        self.config.seals.is_none() || self.config.role == Role::Client || origin == self.config.origin || is_sealed
-    }
-
+impl Members {
     /// Says the seals of a message.
-    pub(crate) fn send_seals(&mut self, up: &Up, written: &BTreeMap<RecordId, Written>) {
-        let Some(sealer) = self.config.seals.clone() else { return };
+    pub(crate) fn send_seals<S: MetaStore>(core: &mut Core<S>, up: &Up, written: &BTreeMap<RecordId, Written>) {
+        let Some(sealer) = core.config.seals.clone() else { return };
         let (records, spans): (_, &[Span]) = match up {
             Up::Records { records } => (records, &[]),
             Up::Cancelled { spans, records } => (records, spans),
             _ => return,
         };
-        let own = self.config.origin;
+        let own = core.config.origin;
         let mut seals = Vec::new();
         for (at, SentRecord { record, .. }) in records.iter().enumerate() {
             let Some(Written { after, seal, .. }) = written.get(&record.id).copied() else { continue };
@@ -104,28 +101,35 @@ impl<S: MetaStore> Replica<S> {
                 };
                 let is_end = records[at + 1..].iter().find(|next| next.record.id.origin() == own).is_none_or(begins);
                 let is_span = spans.iter().any(|span| span.origin == own && span.through == record.id.sequence());
-                (is_end || is_span).then(|| sealer.seal(&statement(self.config.volume, record.id, after)))
+                (is_end || is_span).then(|| sealer.seal(&statement(core.config.volume, record.id, after)))
             } else {
                 seal
             };
             seals.extend(seal.map(|seal| Sealed { record: record.id, seal }));
         }
         if !seals.is_empty() {
-            self.tell_parent(Up::Seals { seals });
+            core.tell_parent(Up::Seals { seals });
         }
+    }
+}
+
+impl Members {
+    /// Whether a message may end behind a record.
+    pub(crate) fn may_end_behind<S: MetaStore>(core: &Core<S>, origin: OriginId, is_sealed: bool) -> bool {
+        core.config.seals.is_none() || core.config.role == Role::Client || origin == core.config.origin || is_sealed
     }
 
     /// Makes spans begin behind a seal and end at one.
-    pub(crate) fn seal_spans(
-        &self,
+    pub(crate) fn seal_spans<S: MetaStore>(
+        core: &Core<S>,
         spans: &mut BTreeMap<OriginId, Span>,
         records: &[SentRecord],
         written: &BTreeMap<RecordId, Written>,
     ) {
-        if self.config.seals.is_none() {
+        if core.config.seals.is_none() {
             return;
         }
-        for span in spans.values_mut().filter(|span| span.origin != self.config.origin) {
+        for span in spans.values_mut().filter(|span| span.origin != core.config.origin) {
             let ids = || records.iter().map(|sent| sent.record.id).filter(|id| id.origin() == span.origin);
             let sealed: Vec<(u64, Chain)> = ids()
                 .filter_map(|id| written.get(&id).filter(|of| of.seal.is_some()).map(|of| (id.sequence(), of.after)))
@@ -140,9 +144,14 @@ impl<S: MetaStore> Replica<S> {
 }
 
 /// The parent's half.
-impl<S: MetaStore> Replica<S> {
-    pub(crate) fn handle_seals(&mut self, peer: PeerId, child: OriginId, seals: Vec<Sealed>) -> Result<(), StepError> {
-        let Some(waiting) = self.children.seals_mut(child) else { return Ok(()) };
+impl Members {
+    pub(crate) fn handle_seals(
+        children: &mut Children,
+        peer: PeerId,
+        child: OriginId,
+        seals: Vec<Sealed>,
+    ) -> Result<(), StepError> {
+        let Some(waiting) = children.seals_mut(child) else { return Ok(()) };
         if waiting.len() + seals.len() > WAITING_MAX {
             return Err(StepError::Peer(peer, "seals more than it sends".to_owned()));
         }
@@ -154,22 +163,23 @@ impl<S: MetaStore> Replica<S> {
     ///
     /// # Errors
     /// [`StepError::Peer`] if a record that is new here stands behind the last seal of its origin, or a seal is another's.
-    pub(crate) fn check_seals(
-        &mut self,
+    pub(crate) fn check_seals<S: MetaStore>(
+        core: &mut Core<S>,
+        children: &mut Children,
         peer: PeerId,
         child: OriginId,
         records: &[SentRecord],
         spans: &[Span],
     ) -> Result<BTreeMap<RecordId, Seal>, StepError> {
-        let Some(sealer) = self.config.seals.clone() else { return Ok(BTreeMap::new()) };
-        let Some(seals) = self.children.seals_mut(child).map(std::mem::take) else { return Ok(BTreeMap::new()) };
+        let Some(sealer) = core.config.seals.clone() else { return Ok(BTreeMap::new()) };
+        let Some(seals) = children.seals_mut(child).map(std::mem::take) else { return Ok(BTreeMap::new()) };
         let mut runs: BTreeMap<OriginId, Run> = BTreeMap::new();
         let mut good = BTreeMap::new();
         for SentRecord { record, .. } in records {
             let (origin, sequence) = (record.id.origin(), record.id.sequence());
             if let Entry::Vacant(entry) = runs.entry(origin) {
                 // Of who is not known here nothing is taken anyway.
-                let Some(known) = self.origin_image(origin)? else { continue };
+                let Some(known) = Children::origin_image(core, origin)? else { continue };
                 entry.insert(Run { node: known.node, sequence: known.applied, chain: known.chain, is_open: false });
             }
             let Some(run) = runs.get_mut(&origin).filter(|run| sequence > run.sequence) else { continue };
@@ -192,7 +202,7 @@ impl<S: MetaStore> Replica<S> {
             (run.sequence, run.is_open) = (sequence, true);
             let is_end = span.is_none_or(|span| span.through == sequence);
             if let Some(seal) = seals.get(&record.id).filter(|_| is_end) {
-                let said = statement(self.config.volume, record.id, run.chain);
+                let said = statement(core.config.volume, record.id, run.chain);
                 if !sealer.is_sealed_by(run.node, &said, seal) {
                     return refused("of another history than the one here, or with a seal that is not its writer's");
                 }

@@ -1,8 +1,9 @@
 //! What follows from an input once it is one batch of the store.
 
 use crate::api::{Changed as What, Output, Role};
+use crate::contents::Contents;
 use crate::contents::superseded::Superseded;
-use crate::replica::Replica;
+use crate::replica::{Core, Replica};
 use crate::state::committing::Committed;
 use crate::state::overlay::{Changed, Indexing};
 use crate::state::staged::Staged;
@@ -12,11 +13,11 @@ use wayfs_types::{FileId, Image, Key, MetaStore, Name, StorageError, Ticket};
 impl<S: MetaStore> Replica<S> {
     /// Makes what this input did one batch of the store, and carries out what follows from it.
     pub(crate) fn commit(&mut self) -> Result<(), StorageError> {
-        let indexing = match self.config.role {
+        let indexing = match self.core.config.role {
             Role::Home | Role::Station => Indexing::ForChildren,
             Role::Client => Indexing::Nothing,
         };
-        let Committed { staged, changed } = self.state.commit(indexing, self.now)?;
+        let Committed { staged, changed } = self.core.state.commit(indexing, self.core.now)?;
         self.watches.committed();
         self.carry_out(staged, &changed)
     }
@@ -29,21 +30,21 @@ impl<S: MetaStore> Replica<S> {
             self.histories.note_found_kept(&found);
         }
         self.contents.supersede(staged.superseded);
-        self.supersede_unseen(staged.noted);
+        self.contents.supersede_unseen(&self.core, staged.noted);
         for (ask, verdict, listed) in staged.answered {
             self.requests.answered(ask, verdict, listed);
         }
         self.announce(changed, staged.own, &staged.learned);
-        self.outputs.extend(staged.outputs);
-        let affected = self.route(changed, &staged.echo);
-        self.block_on_callbacks(&staged.taken, &affected);
+        self.core.outputs.extend(staged.outputs);
+        let affected = self.children.route(changed, &staged.echo);
+        self.children.block_on_callbacks(&self.core, &staged.taken, &affected);
         self.children.note_marks_moved(staged.marks);
         if changed.iter().any(|change| matches!(change.key, Key::Origin(_))) {
             self.handle_origins_changed(changed);
             self.handle_quotas_changed(changed)?;
         }
         self.end_moved_parts(changed)?;
-        if staged.marks_moved { self.advance_tallies() } else { Ok(()) }
+        if staged.marks_moved { Contents::advance_tallies(&mut self.core) } else { Ok(()) }
     }
 
     /// Tells the kernel and the log of people what changed under them.
@@ -51,21 +52,25 @@ impl<S: MetaStore> Replica<S> {
         if changed.is_empty() {
             return;
         }
-        self.outputs.extend(crate::state::happenings::happenings(changed, learned).into_iter().map(Output::Happened));
+        self.core
+            .outputs
+            .extend(crate::state::happenings::happenings(changed, learned).into_iter().map(Output::Happened));
         for change in changed {
             match (&change.key, &change.old, &change.new) {
                 (Key::Conflict(conflict), None, Some(new)) => {
-                    self.state.note_conflict();
+                    self.core.state.note_conflict();
                     match new {
-                        Image::Conflict(report) if report.is_loss() => self.announce_loss(*conflict, report),
-                        _ => self.outputs.push_back(Output::Conflict { conflict: *conflict }),
+                        Image::Conflict(report) if report.is_loss() => {
+                            self.contents.announce_loss(&mut self.core, *conflict, report)
+                        }
+                        _ => self.core.outputs.push_back(Output::Conflict { conflict: *conflict }),
                     }
                 }
                 (Key::Conflict(_), Some(old), None) => {
                     let is_loss = matches!(old, Image::Conflict(report) if report.is_loss());
-                    self.state.note_conflict_over(is_loss);
+                    self.core.state.note_conflict_over(is_loss);
                 }
-                (Key::Inode(_), Some(Image::Inode(old)), new) if self.config.role == Role::Home => {
+                (Key::Inode(_), Some(Image::Inode(old)), new) if self.core.config.role == Role::Home => {
                     let kept = matches!(new, Some(Image::Inode(new)) if new.version == old.version && new.content == old.content);
                     if !kept {
                         let by = match new {
@@ -75,17 +80,17 @@ impl<S: MetaStore> Replica<S> {
                         self.contents.supersede(Superseded::new(old.version, &old.content, by));
                     }
                 }
-                (Key::Inode(file), Some(Image::Inode(old)), new) if self.config.role == Role::Client && !own => {
+                (Key::Inode(file), Some(Image::Inode(old)), new) if self.core.config.role == Role::Client && !own => {
                     let content_kept = matches!(new, Some(Image::Inode(new)) if new.version == old.version && new.content == old.content);
                     let what = if content_kept { What::Attributes } else { What::Content };
-                    self.outputs.push_back(Output::InvalidateInode { file: *file, what });
+                    self.core.outputs.push_back(Output::InvalidateInode { file: *file, what });
                 }
-                (Key::Entry(parent, name), old, _) if self.config.role == Role::Client && !own => {
+                (Key::Entry(parent, name), old, _) if self.core.config.role == Role::Client && !own => {
                     self.watches.forget_absence(*parent, name);
                     if old.is_none() && !learned.is_empty() && learned.contains(&(*parent, name.clone())) {
                         continue;
                     }
-                    self.outputs.push_back(Output::InvalidateEntry { parent: *parent, name: name.clone() });
+                    self.core.outputs.push_back(Output::InvalidateEntry { parent: *parent, name: name.clone() });
                 }
                 (Key::Entry(parent, name), ..) => self.watches.forget_absence(*parent, name),
                 (Key::Inode(_) | Key::Conflict(_) | Key::Origin(_), ..) => {}
@@ -94,17 +99,19 @@ impl<S: MetaStore> Replica<S> {
     }
 
     pub(crate) fn handle_stored(&mut self, ticket: Ticket) -> Result<(), StorageError> {
-        self.state.note_stored(ticket);
+        self.core.state.note_stored(ticket);
         self.requests.note_levels_moved();
-        self.release_gated();
-        if self.state.log().newest().is_some() {
+        self.children.release_gated(&mut self.core);
+        if self.core.state.log().newest().is_some() {
             // What was sent ahead of our disk counts as safe from here on.
-            self.advance_tallies()?;
-            self.trim_log()?;
+            Contents::advance_tallies(&mut self.core)?;
+            self.uplink.trim_log(&mut self.core)?;
         }
         Ok(())
     }
+}
 
+impl<S: MetaStore> Core<S> {
     /// Asks for a sync if someone waits for a batch that is not durable and no sync is under way for it.
     pub(crate) fn ask_sync(&mut self) {
         if let Some(ticket) = self.state.take_due_sync() {

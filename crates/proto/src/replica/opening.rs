@@ -1,6 +1,6 @@
 //! How a replica is opened upon its store.
 
-use super::{OpenError, Replica};
+use super::{Core, OpenError, Replica};
 use crate::api::{Config, Role};
 use crate::children::Children;
 use crate::contents::Contents;
@@ -26,12 +26,19 @@ impl<S: MetaStore> Replica<S> {
     pub fn open(config: Config, store: S, now: Time) -> Result<Self, OpenError> {
         let state = State::of(store, &config)?;
         let sequence = state.sequence();
-        let mut replica = Self {
+        let core = Core {
+            config,
             state,
             now,
             wall: WallTime::EPOCH,
             opened: now,
             outputs: VecDeque::new(),
+            line: None,
+            for_requests: Vec::new(),
+            more_work: false,
+        };
+        let mut replica = Self {
+            core,
             failed: false,
             peers: BTreeMap::new(),
             children: Children::default(),
@@ -42,8 +49,6 @@ impl<S: MetaStore> Replica<S> {
             locks: Locks::default(),
             members: Members::default(),
             histories: Histories::default(),
-            more_work: false,
-            config,
         };
         if replica.check_identity()? {
             replica.succeed()?;
@@ -55,62 +60,62 @@ impl<S: MetaStore> Replica<S> {
     /// Takes over what the store says, in an order in which each finds what it needs.
     fn read_rows(&mut self) -> Result<(), OpenError> {
         self.read_former_times()?;
-        let log = self.read_log()?;
-        self.state.set_log(log);
-        self.read_renamed()?;
-        self.read_stands_for();
-        self.histories.note_opened_at(self.state.sequence());
-        self.read_gaps()?;
-        self.read_found()?;
-        self.advance_tallies()?;
-        self.watches = Watches::read(self.state.store())?;
+        let log = self.core.read_log()?;
+        self.core.state.set_log(log);
+        self.histories.read_renamed(&self.core)?;
+        self.histories.read_stands_for();
+        self.histories.note_opened_at(self.core.state.sequence());
+        self.histories.read_gaps(&self.core)?;
+        self.histories.read_found(&mut self.core)?;
+        Contents::advance_tallies(&mut self.core)?;
+        self.watches = Watches::read(self.core.state.store())?;
         let totals = self.read_totals()?;
-        self.state.set_totals(totals);
-        self.read_children()?;
-        self.read_named()?;
+        self.core.state.set_totals(totals);
+        self.children.read_children(&self.core)?;
+        self.contents.read_named(&self.core)?;
         self.begin_as_server()
     }
 
     fn read_former_times(&mut self) -> Result<(), OpenError> {
-        self.read_succession()?;
-        self.read_moved_at()?;
-        self.read_recount()?;
-        self.read_forgotten()?;
+        self.histories.read_succession(&self.core)?;
+        self.uplink.read_moved_at(&self.core)?;
+        self.contents.read_recount(&self.core)?;
+        self.uplink.read_forgotten(&self.core)?;
         Ok(())
     }
 
     fn begin_as_server(&mut self) -> Result<(), OpenError> {
-        if self.config.role == Role::Home && self.inode(FileId::ROOT)?.is_none() {
+        if self.core.config.role == Role::Home && self.core.state.inode(FileId::ROOT)?.is_none() {
             self.make_home()?;
         }
-        if self.config.role == Role::Home {
+        if self.core.config.role == Role::Home {
             self.take_key()?;
-            if self.state.totals().missing > 0 {
+            if self.core.state.totals().missing > 0 {
                 // Perhaps nobody will come: who has it on record may have been turned away.
-                self.note_holders_moved();
-                self.supersede_unshown()?;
+                self.contents.note_holders_moved(&self.core);
+                self.contents.supersede_unshown(&mut self.core)?;
             }
         }
-        if self.config.role != Role::Client {
-            self.begin_lock_grace()?;
-            self.read_given_locks()?;
+        if self.core.config.role != Role::Client {
+            self.locks.begin_lock_grace(&self.core)?;
+            self.locks.read_given_locks(&self.core)?;
             self.begin_usage()?;
-            self.begin_quotas()?;
+            self.members.begin_quotas(&self.core)?;
             self.begin_life()?;
         }
         Ok(())
     }
 
     fn make_home(&mut self) -> Result<(), StorageError> {
-        let label = self.config.label.clone();
-        let own = Origin::admitted(Admitted::Home, self.config.node, label);
-        let origin = self.config.origin;
+        let label = self.core.config.label.clone();
+        let own = Origin::admitted(Admitted::Home, self.core.config.node, label);
+        let origin = self.core.config.origin;
         let root = Image::Inode(Arc::new(wayfs_tree::root_inode()));
-        self.put_image(Key::Inode(FileId::ROOT), Some(root))?;
-        self.put_image(Key::Origin(origin), Some(Image::Origin(own.into())))?;
+        self.core.state.put_image(Key::Inode(FileId::ROOT), Some(root))?;
+        self.core.state.put_image(Key::Origin(origin), Some(Image::Origin(own.into())))?;
         self.commit()?;
-        self.state.want_sync();
-        self.ask_sync();
+        self.core.state.want_sync();
+        self.core.ask_sync();
         Ok(())
     }
 }

@@ -5,6 +5,7 @@
 //! former name, and its contents may be here only: they are waited for by name.
 
 use crate::api::Role;
+use crate::histories::Histories;
 use crate::replica::{Replica, StepError};
 use crate::requests::{Attempt, On};
 use crate::state::tables::{origin_range, table};
@@ -13,26 +14,26 @@ use wayfs_types::{FsError, MetaStore, RecordId, StorageError};
 
 impl<S: MetaStore> Replica<S> {
     pub(crate) fn attempt_wait(&mut self, record: Option<RecordId>, until: Level) -> Result<Attempt, StepError> {
-        let own = self.config.origin;
-        let newest = self.state.sequence();
+        let own = self.core.config.origin;
+        let newest = self.core.state.sequence();
         let sequence = match record {
             None => newest,
             Some(record) if record.origin() == own && record.sequence() <= newest => record.sequence(),
-            Some(record) if record.origin() != own && self.is_former(record.origin())? => {
-                self.histories.written_again_through(self.config.origin, record.origin())
+            Some(record) if record.origin() != own && Histories::is_former(&self.core, record.origin())? => {
+                self.histories.written_again_through(self.core.config.origin, record.origin())
             }
             Some(_) => return Ok(Attempt::Done(Err(FsError::Invalid))),
         };
-        self.requests.first_undurable(self.state.stored());
+        self.core.state.trim_own();
         if self.own_through(until) >= sequence && !self.owes_of_former(until)? {
             return Ok(Attempt::Done(Ok(Answer::Reached)));
         }
-        if self.own_durable() < sequence {
-            self.state.want_sync();
+        if self.core.state.own_durable() < sequence {
+            self.core.state.want_sync();
         }
-        if until == Level::Stable && self.config.role != Role::Home {
+        if until == Level::Stable && self.core.config.role != Role::Home {
             self.want_stable(own, sequence)?;
-            self.want_former()?;
+            self.contents.want_former(&mut self.core)?;
         }
         Ok(Attempt::Park(On::Level))
     }
@@ -45,13 +46,13 @@ impl<S: MetaStore> Replica<S> {
             Level::Stable => &[table::OWED, table::LENT],
         };
         // Every wait looks here each time that something moved: nearly no store ever had another origin.
-        if self.config.role != Role::Client || !self.histories.has_former() {
+        if self.core.config.role != Role::Client || !self.histories.has_former() {
             return Ok(false);
         }
         for of in tables {
-            let (own, beyond) = origin_range(*of, self.config.origin, 0);
+            let (own, beyond) = origin_range(*of, self.core.config.origin, 0);
             for (from, until) in [(vec![*of], own), (beyond, vec![*of + 1])] {
-                if !self.tx().scan_raw(&from, &until, 1)?.is_empty() {
+                if !self.core.state.tx().scan_raw(&from, &until, 1)?.is_empty() {
                     return Ok(true);
                 }
             }

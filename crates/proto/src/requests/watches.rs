@@ -8,13 +8,12 @@
 
 use crate::api::{Changed, Output, Role};
 use crate::children::interest::seen_at;
-use crate::replica::Replica;
+use crate::replica::{Core, Replica};
 use crate::state::tables::{image_key, number_key, pack, parse_number_key, table, unpack};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use wayfs_types::CommitNumber;
-use wayfs_types::{FileId, Image, Inode, Key, MetaStore, Name, StorageError};
+use wayfs_types::{CommitNumber, FileId, Image, Inode, Key, MetaStore, Name, StorageError};
 use wayfs_wire::Up;
 
 /// Most names known to stand for nothing.
@@ -155,81 +154,30 @@ impl Watches {
             self.absent.remove(&(directory, name.clone()));
         }
     }
-}
 
-impl<S: MetaStore> Replica<S> {
-    /// Begins a watch that the parent has registered, unless there is one.
-    pub(crate) fn begin_watch(&mut self, file: FileId) {
-        if self.watches.since(file).is_some() {
-            self.watches.touch(file);
-            return;
-        }
-        let complete = self.watches.is_complete(file);
-        // What this input puts gets a later number.
-        let since = Some(self.state.change().next());
-        self.write_watch(file, Row { since, complete, fresh: false });
-        self.watches.absent.retain(|(directory, _)| *directory != file);
-        if self.watches.by_use.len() > self.config.watches_max {
-            self.end_oldest_watches();
-        }
-    }
-
-    /// Makes room for more. Nobody tells the kernel any more what changes there, so that it is to ask again; several at
-    /// once, for it asks about all others, too.
-    fn end_oldest_watches(&mut self) {
-        let mut files = Vec::new();
-        for _ in 0..=self.config.watches_max / 16 {
-            let Some((_, oldest)) = self.watches.by_use.pop_first() else { break };
-            self.watches.by_file.remove(&oldest);
-            self.state.delete_row(number_key(table::WATCH, oldest.inode_number()));
-            self.uplink.forget_right(oldest);
-            files.push(oldest);
-        }
-        // What was done there alone comes before.
-        self.post_after(self.state.sequence(), Up::Unwatch { files });
-        self.state.stage_output(Output::InvalidateAll);
-        self.requests.note_unvouched();
-    }
-
-    fn write_watch(&mut self, file: FileId, row: Row) {
-        self.watches.is_ahead = true;
-        self.watches.set(file, row);
-        self.state.put_row(number_key(table::WATCH, file.inode_number()), pack(&row));
+    fn write_watch<S: MetaStore>(&mut self, core: &mut Core<S>, file: FileId, row: Row) {
+        self.is_ahead = true;
+        self.set(file, row);
+        core.state.put_row(number_key(table::WATCH, file.inode_number()), pack(&row));
     }
 
     /// A directory is to be listed anew before its listing is trusted.
-    pub(crate) fn doubt_listing(&mut self, directory: FileId) {
-        if let Some(row) = self.watches.by_file.get(&directory).map(|watch| watch.row).filter(|row| row.fresh) {
-            self.write_watch(directory, Row { fresh: false, ..row });
+    pub(crate) fn doubt_listing<S: MetaStore>(&mut self, core: &mut Core<S>, directory: FileId) {
+        if let Some(row) = self.by_file.get(&directory).map(|watch| watch.row).filter(|row| row.fresh) {
+            self.write_watch(core, directory, Row { fresh: false, ..row });
         }
-    }
-
-    /// A directory of our own making: nothing is in it that we do not know.
-    pub(crate) fn watch_own_directory(&mut self, directory: FileId) {
-        let since = Some(self.state.change().next());
-        self.write_watch(directory, Row { since, complete: true, fresh: true });
-        self.tell_parent(Up::Watch { files: vec![directory] });
-        self.note_own_directory(directory);
-    }
-
-    /// Nothing is verified any more: another parent, or too long away.
-    pub(crate) fn drop_watches(&mut self) {
-        for file in self.watches.in_force() {
-            let complete = self.watches.is_complete(file);
-            self.write_watch(file, Row { since: None, complete, fresh: false });
-            self.state.stage_output(Output::InvalidateInode { file, what: Changed::Attributes });
-        }
-        self.state.stage_output(Output::InvalidateAll);
-        // Answers that are on their way to the kernel come after the news.
-        self.requests.note_unvouched();
-        self.watches.absent.clear();
-        self.watches.absent_order.clear();
-        self.watches.has_forgotten = false;
     }
 
     /// A page of a directory came from the parent.
-    pub(crate) fn note_listed(&mut self, directory: FileId, after: Option<&Name>, last: Option<&Name>, ended: bool) {
-        let Some(watch) = self.watches.by_file.get_mut(&directory) else { return };
+    pub(crate) fn note_listed<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        directory: FileId,
+        after: Option<&Name>,
+        last: Option<&Name>,
+        ended: bool,
+    ) {
+        let Some(watch) = self.by_file.get_mut(&directory) else { return };
         let joins = match (after, &watch.listed) {
             (None, _) => true,
             (Some(after), Some(listed)) => after <= listed,
@@ -242,37 +190,17 @@ impl<S: MetaStore> Replica<S> {
             && watch.listed.as_ref().is_none_or(|listed| listed < last)
         {
             watch.listed = Some(last.clone());
-            self.watches.is_ahead = true;
+            self.is_ahead = true;
         }
-        let Some(watch) = self.watches.by_file.get_mut(&directory) else { return };
+        let Some(watch) = self.by_file.get_mut(&directory) else { return };
         if ended && watch.row.since.is_some() {
             let row = Row { complete: true, fresh: true, ..watch.row };
             let listed = watch.listed.take();
-            self.write_watch(directory, row);
-            if let Some(watch) = self.watches.by_file.get_mut(&directory) {
+            self.write_watch(core, directory, row);
+            if let Some(watch) = self.by_file.get_mut(&directory) {
                 watch.listed = listed;
             }
         }
-    }
-
-    /// Whether an inode as cached at a change is covered by a watch: of itself, or of a directory in which it
-    /// still stands. (One that moved out of all that we watch while we were away is not told of again; but the
-    /// entry that it left is.)
-    fn is_covered(&self, file: FileId, number: CommitNumber, inode: &Inode) -> Result<bool, StorageError> {
-        let holds =
-            |watched| !self.is_doubted(watched) && self.watches.since(watched).is_some_and(|since| number >= since);
-        if !inode.is_directory() && seen_at(file, inode).any(|directory| self.is_doubted(directory)) {
-            return Ok(false);
-        }
-        if holds(file) && (!self.is_close_to_open() || self.is_looked_at(file, inode)) {
-            return Ok(true);
-        }
-        for place in inode.places.iter().filter(|place| holds(place.parent)) {
-            if self.entry(place.parent, &place.name)?.is_some_and(|entry| entry.file == file) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
     }
 
     /// Whether others wait for us before they change a file where it stands: in one of its directories at least. Somebody far
@@ -280,28 +208,128 @@ impl<S: MetaStore> Replica<S> {
     fn is_looked_at(&self, file: FileId, inode: &Inode) -> bool {
         let mut directories = seen_at(file, inode).peekable();
         let is_nowhere = inode.is_directory() || directories.peek().is_none();
-        is_nowhere || directories.any(|directory| self.watches.since(directory).is_some())
+        is_nowhere || directories.any(|directory| self.since(directory).is_some())
+    }
+
+    /// What a name stands for as far as the cache knows, verified or not.
+    pub(crate) fn cached_entry<S: MetaStore>(
+        &self,
+        core: &Core<S>,
+        parent: FileId,
+        name: &Name,
+    ) -> Result<Option<Option<FileId>>, StorageError> {
+        if let Some(entry) = core.state.entry(parent, name)? {
+            return Ok(Some(Some(entry.file)));
+        }
+        let key = image_key(table::SHADOW, &Key::Entry(parent, name.clone()));
+        let known = core.config.role != Role::Client
+            || self.is_complete(parent)
+            || self.is_absent(parent, name)
+            || core.state.store().get(&key)?.is_some();
+        Ok(known.then_some(None))
+    }
+}
+
+impl<S: MetaStore> Replica<S> {
+    /// Begins a watch that the parent has registered, unless there is one.
+    pub(crate) fn begin_watch(&mut self, file: FileId) {
+        if self.watches.since(file).is_some() {
+            self.watches.touch(file);
+            return;
+        }
+        let complete = self.watches.is_complete(file);
+        // What this input puts gets a later number.
+        let since = Some(self.core.state.change().next());
+        self.watches.write_watch(&mut self.core, file, Row { since, complete, fresh: false });
+        self.watches.absent.retain(|(directory, _)| *directory != file);
+        if self.watches.by_use.len() > self.core.config.watches_max {
+            self.end_oldest_watches();
+        }
+    }
+
+    /// Makes room for more. Nobody tells the kernel any more what changes there, so that it is to ask again; several at
+    /// once, for it asks about all others, too.
+    fn end_oldest_watches(&mut self) {
+        let mut files = Vec::new();
+        for _ in 0..=self.core.config.watches_max / 16 {
+            let Some((_, oldest)) = self.watches.by_use.pop_first() else { break };
+            self.watches.by_file.remove(&oldest);
+            self.core.state.delete_row(number_key(table::WATCH, oldest.inode_number()));
+            self.uplink.forget_right(oldest);
+            files.push(oldest);
+        }
+        // What was done there alone comes before.
+        let after = self.core.state.sequence();
+        self.locks.post_after(&mut self.core, after, Up::Unwatch { files });
+        self.core.state.stage_output(Output::InvalidateAll);
+        self.requests.note_unvouched();
+    }
+
+    /// A directory of our own making: nothing is in it that we do not know.
+    pub(crate) fn watch_own_directory(&mut self, directory: FileId) {
+        let since = Some(self.core.state.change().next());
+        self.watches.write_watch(&mut self.core, directory, Row { since, complete: true, fresh: true });
+        self.core.tell_parent(Up::Watch { files: vec![directory] });
+        self.uplink.note_own_directory(&self.core, directory);
+    }
+
+    /// Nothing is verified any more: another parent, or too long away.
+    pub(crate) fn drop_watches(&mut self) {
+        for file in self.watches.in_force() {
+            let complete = self.watches.is_complete(file);
+            self.watches.write_watch(&mut self.core, file, Row { since: None, complete, fresh: false });
+            self.core.state.stage_output(Output::InvalidateInode { file, what: Changed::Attributes });
+        }
+        self.core.state.stage_output(Output::InvalidateAll);
+        // Answers that are on their way to the kernel come after the news.
+        self.requests.note_unvouched();
+        self.watches.absent.clear();
+        self.watches.absent_order.clear();
+        self.watches.has_forgotten = false;
+    }
+
+    /// Whether an inode as cached at a change is covered by a watch: of itself, or of a directory in which it
+    /// still stands. (One that moved out of all that we watch while we were away is not told of again; but the
+    /// entry that it left is.)
+    fn is_covered(&self, file: FileId, number: CommitNumber, inode: &Inode) -> Result<bool, StorageError> {
+        let holds = |watched| {
+            !self.uplink.is_doubted(watched) && self.watches.since(watched).is_some_and(|since| number >= since)
+        };
+        if !inode.is_directory() && seen_at(file, inode).any(|directory| self.uplink.is_doubted(directory)) {
+            return Ok(false);
+        }
+        if holds(file) && (!self.uplink.is_close_to_open(&self.core) || self.watches.is_looked_at(file, inode)) {
+            return Ok(true);
+        }
+        for place in inode.places.iter().filter(|place| holds(place.parent)) {
+            if self.core.state.entry(place.parent, &place.name)?.is_some_and(|entry| entry.file == file) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The inode, if what is cached of it may be trusted.
     pub(crate) fn trusted_inode(&self, file: FileId) -> Result<Option<Arc<Inode>>, StorageError> {
-        let Some(numbered) = self.row_of(&Key::Inode(file))? else { return Ok(None) };
+        let Some(numbered) = self.core.state.row_of(&Key::Inode(file))? else { return Ok(None) };
         let Image::Inode(inode) = numbered.image else { return Ok(None) };
-        let trusted = self.config.role != Role::Client || self.is_covered(file, numbered.number, &inode)?;
+        let trusted = self.core.config.role != Role::Client || self.is_covered(file, numbered.number, &inode)?;
         Ok(trusted.then_some(inode))
     }
 
     /// What a name stands for, if that may be trusted: `Some(None)` is a trusted nothing.
     pub(crate) fn trusted_entry(&self, parent: FileId, name: &Name) -> Result<Option<Option<FileId>>, StorageError> {
         let key = Key::Entry(parent, name.clone());
-        let cached = self.row_of(&key)?;
-        if self.config.role != Role::Client {
+        let cached = self.core.state.row_of(&key)?;
+        if self.core.config.role != Role::Client {
             return Ok(Some(match cached.map(|numbered| numbered.image) {
                 Some(Image::Entry(entry)) => Some(entry.file),
                 _ => None,
             }));
         }
-        let Some(since) = self.watches.since(parent).filter(|_| !self.is_doubted(parent)) else { return Ok(None) };
+        let Some(since) = self.watches.since(parent).filter(|_| !self.uplink.is_doubted(parent)) else {
+            return Ok(None);
+        };
         match cached {
             Some(numbered) => match numbered.image {
                 Image::Entry(entry) if numbered.number >= since => Ok(Some(Some(entry.file))),
@@ -310,22 +338,9 @@ impl<S: MetaStore> Replica<S> {
             None => {
                 let known = self.watches.is_fresh(parent)
                     || self.watches.is_absent(parent, name)
-                    || self.state.store().get(&image_key(table::SHADOW, &key))?.is_some();
+                    || self.core.state.store().get(&image_key(table::SHADOW, &key))?.is_some();
                 Ok(known.then_some(None))
             }
         }
-    }
-
-    /// What a name stands for as far as the cache knows, verified or not.
-    pub(crate) fn cached_entry(&self, parent: FileId, name: &Name) -> Result<Option<Option<FileId>>, StorageError> {
-        if let Some(entry) = self.entry(parent, name)? {
-            return Ok(Some(Some(entry.file)));
-        }
-        let key = image_key(table::SHADOW, &Key::Entry(parent, name.clone()));
-        let known = self.config.role != Role::Client
-            || self.watches.is_complete(parent)
-            || self.watches.is_absent(parent, name)
-            || self.state.store().get(&key)?.is_some();
-        Ok(known.then_some(None))
     }
 }

@@ -12,7 +12,9 @@ use crate::state::staged::{Answered, Staged};
 use crate::state::tables::Numbered;
 use crate::state::totals::Totals;
 use std::time::Duration;
-use wayfs_types::{CommitNumber, FileId, Key, MetaStore, Name, OriginId, RecordId, StorageError, Ticket, Time, Top};
+use wayfs_types::{
+    CommitNumber, FileId, Image, Key, MetaStore, Name, OriginId, RecordId, StorageError, Ticket, Time, Top,
+};
 use wayfs_wire::{Resume, Stamp};
 
 /// The store and its rows.
@@ -30,8 +32,12 @@ impl<S: MetaStore> State<S> {
     }
 
     /// The store seen through what this input changed so far.
-    pub(crate) fn tx(&mut self, is_whole: bool) -> Tx<'_, S> {
-        Tx { store: &self.store, views: &self.views, overlay: &mut self.overlay, is_whole }
+    pub(crate) fn tx(&mut self) -> Tx<'_, S> {
+        Tx { store: &self.store, views: &self.views, overlay: &mut self.overlay, is_whole: self.is_whole }
+    }
+
+    pub(crate) fn put_image(&mut self, key: Key, image: Option<Image>) -> Result<(), StorageError> {
+        wayfs_tree::ViewMut::put(&mut self.tx(), key, image)
     }
 }
 
@@ -290,6 +296,21 @@ impl<S> State<S> {
     /// Newest batch durable.
     pub(crate) fn stored(&self) -> Ticket {
         self.durable.stored
+    }
+
+    /// The newest batch holds this record of our own.
+    pub(crate) fn note_own(&mut self, sequence: u64) {
+        self.durable.note_own(sequence);
+    }
+
+    /// Own records are numbered anew.
+    pub(crate) fn forget_own(&mut self) {
+        self.durable.forget_own();
+    }
+
+    /// Forgets which of our own records are durable by now.
+    pub(crate) fn trim_own(&mut self) {
+        self.durable.trim_own();
     }
 
     /// Somebody waits for the newest batch.

@@ -1,7 +1,7 @@
 //! What a parent says of the tree must be able to be so: checked before it is taken, for what is taken is there after a restart, too.
 
 use crate::PeerId;
-use crate::replica::{Replica, StepError};
+use crate::replica::{Core, StepError};
 use std::collections::BTreeMap;
 use wayfs_types::{FileId, Image, Inode, Key, MetaStore};
 use wayfs_wire::KeyImage;
@@ -9,7 +9,7 @@ use wayfs_wire::KeyImage;
 /// Longest chain of files merged into others that is followed here. Whoever resolves one follows fewer.
 const CHAIN_MAX: usize = 128;
 
-impl<S: MetaStore> Replica<S> {
+impl<S: MetaStore> Core<S> {
     /// Refuses a root that is no directory, and files that stand for each other in a circle.
     pub(crate) fn check_believable(&self, peer: PeerId, cut: &[KeyImage]) -> Result<(), StepError> {
         let mut merged: BTreeMap<FileId, FileId> = BTreeMap::new();

@@ -15,9 +15,9 @@ use crate::contents::ledger::Weight;
 use crate::replica::Replica;
 use crate::state::confirm::Cut;
 use crate::state::log::LogEntry;
-use crate::state::position::LogPosition;
-use crate::state::position::log_key;
+use crate::state::position::{LogPosition, log_key};
 use crate::state::tables::pack;
+use crate::upstream::Uplink;
 use crate::upstream::gathered::files_of;
 use std::collections::BTreeMap;
 use wayfs_tree::{Canceller, CreateFolding};
@@ -41,8 +41,9 @@ fn counts_with(records: &[Record]) -> BTreeMap<RecordId, u64> {
 impl<S: MetaStore> Replica<S> {
     /// Cancels what can be cancelled of the unsent log.
     pub(crate) fn cancel_unsent(&mut self) -> Result<(), StorageError> {
-        let sent_through = self.uplink.sent_through().max(self.parent_has(self.config.origin));
+        let sent_through = self.uplink.sent_through().max(self.uplink.parent_has(self.core.config.origin));
         let unsent: Vec<LogPosition> = self
+            .core
             .state
             .log
             .from(LogPosition::START)
@@ -55,11 +56,11 @@ impl<S: MetaStore> Replica<S> {
         let mut positions: BTreeMap<RecordId, LogPosition> = BTreeMap::new();
         let mut originals: Vec<Record> = Vec::new();
         for position in unsent {
-            let record = self.log_entry(position)?.record;
+            let record = self.core.state.log_entry(position)?.record;
             positions.insert(record.id, position);
             originals.push(record);
         }
-        let kept = self.files_with_a_last_whole_content(originals.iter())?;
+        let kept = Uplink::files_with_a_last_whole_content(&mut self.core, originals.iter())?;
         let mut canceller = Canceller::new(CreateFolding::Keep);
         let mut replaced: BTreeMap<RecordId, Record> = BTreeMap::new();
         for record in &originals {
@@ -75,19 +76,19 @@ impl<S: MetaStore> Replica<S> {
         let mut is_changed = false;
         for (id, record) in replaced {
             let Some(position) = positions.get(&id).copied() else { continue };
-            let old = self.log_entry(position)?;
+            let old = self.core.state.log_entry(position)?;
             if old.record == record {
                 continue;
             }
             is_changed = true;
             if let Some(with) = with.get(&id) {
-                self.state.log.bind(id.sequence(), *with);
+                self.core.state.log.bind(id.sequence(), *with);
             }
             if content_of(&old.record).map(|(_, content)| content) != content_of(&record).map(|(_, content)| content) {
-                self.release(id)?;
+                self.contents.release(&mut self.core, id)?;
             }
-            self.state.staged.weighed.push((position, Weight::of(&record.op)));
-            self.state.overlay.put_raw(log_key(position), pack(&LogEntry { record, ..old }));
+            self.core.state.staged.weighed.push((position, Weight::of(&record.op)));
+            self.core.state.overlay.put_raw(log_key(position), pack(&LogEntry { record, ..old }));
         }
         if is_changed { self.rebuild(Cut::default()) } else { Ok(()) }
     }

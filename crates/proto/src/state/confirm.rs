@@ -16,16 +16,15 @@
 //! through the same rules.
 
 use crate::api::Role;
-use crate::replica::Replica;
+use crate::replica::{Core, Replica};
+use crate::state::State;
 use crate::state::log::{Shadow, TOUCH, echo_hash};
-use crate::state::position::LogPosition;
-use crate::state::position::log_key;
+use crate::state::position::{LogPosition, log_key};
 use crate::state::tables::{image_key, pack, parse_image_key, table, unpack};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use wayfs_tree::View;
-use wayfs_types::CommitNumber;
-use wayfs_types::{FileId, Image, Inode, Key, MetaStore, OriginId, RecordId, StorageError};
+use wayfs_types::{CommitNumber, FileId, Image, Inode, Key, MetaStore, OriginId, RecordId, StorageError};
 use wayfs_wire::KeyImage;
 
 /// A key that tentative records touched, as a new cut finds it.
@@ -64,20 +63,20 @@ impl<S: MetaStore> Replica<S> {
         let cut = self.sort_cut(incoming)?;
         for (origin, through) in &cut.applied {
             if let Ok(record) = wayfs_types::RecordId::new(*origin, *through) {
-                self.state.staged.confirmed.push(record);
+                self.core.state.staged.confirmed.push(record);
             }
-            self.state.staged.marks.insert(*origin);
+            self.core.state.staged.marks.insert(*origin);
         }
-        if self.config.role == Role::Station {
+        if self.core.config.role == Role::Station {
             for (origin, through) in &cut.applied {
                 self.release_cancelled(*origin, *through)?;
             }
             for position in &cut.confirmed {
-                self.state.overlay.delete_raw(log_key(*position));
-                self.state.staged.forgotten.push(*position);
+                self.core.state.overlay.delete_raw(log_key(*position));
+                self.core.state.staged.forgotten.push(*position);
             }
         }
-        if cut.is_echo { self.advance(cut) } else { self.rebuild(cut) }
+        if cut.is_echo { self.core.advance(cut) } else { self.rebuild(cut) }
     }
 
     fn sort_cut(&mut self, incoming: BTreeMap<Key, Option<Image>>) -> Result<Cut, StorageError> {
@@ -86,7 +85,8 @@ impl<S: MetaStore> Replica<S> {
             if let (Key::Origin(origin), Some(Image::Origin(image))) = (key, image)
                 && !self.histories.is_parted(*origin)
             {
-                let positions = self.left_in_log(self.state.log.tentative_through(*origin, image.applied));
+                let positions =
+                    self.core.state.left_in_log(self.core.state.log.tentative_through(*origin, image.applied));
                 if !positions.is_empty() {
                     cut.applied.insert(*origin, image.applied);
                     cut.confirmed.extend(positions);
@@ -95,7 +95,7 @@ impl<S: MetaStore> Replica<S> {
         }
         cut.confirmed.sort_unstable();
         let first_left =
-            if cut.confirmed.is_empty() { None } else { self.state.log.first_tentative_after(&cut.applied) };
+            if cut.confirmed.is_empty() { None } else { self.core.state.log.first_tentative_after(&cut.applied) };
         if let (Some(last), Some(first)) = (cut.confirmed.last(), first_left)
             && *last > first
         {
@@ -104,19 +104,19 @@ impl<S: MetaStore> Replica<S> {
         }
         let mut expected: BTreeMap<Key, u64> = BTreeMap::new();
         for position in cut.confirmed.clone() {
-            expected.extend(self.log_entry(position)?.touched);
+            expected.extend(self.core.state.log_entry(position)?.touched);
         }
         self.compare(incoming, &expected, &mut cut)?;
         for origin in self.histories.parted() {
             // Nothing of it will be confirmed any more: the view goes back behind all of it.
             cut.is_echo = false;
-            let Some(last) = self.state.log.tentative_of(origin).last().map(|(_, item)| item.id.sequence()) else {
+            let Some(last) = self.core.state.log.tentative_of(origin).last().map(|(_, item)| item.id.sequence()) else {
                 continue;
             };
-            cut.confirmed.extend(self.state.log.tentative_through(origin, last));
+            cut.confirmed.extend(self.core.state.log.tentative_through(origin, last));
             cut.applied.insert(origin, last);
         }
-        if cut.is_echo && self.state.log.is_structural() && self.is_hazard(&cut.direct)? {
+        if cut.is_echo && self.core.state.log.is_structural() && self.core.state.is_hazard(&cut.direct)? {
             cut.is_echo = false;
         }
         Ok(cut)
@@ -131,13 +131,13 @@ impl<S: MetaStore> Replica<S> {
     ) -> Result<(), StorageError> {
         for (key, hash) in expected {
             if !incoming.contains_key(key)
-                && let Some(shadow) = self.shadow(key)?
+                && let Some(shadow) = self.core.state.shadow(key)?
             {
                 self.compare_unnamed(key, *hash, shadow, cut)?;
             }
         }
         while let Some((key, after)) = incoming.pop_first() {
-            let Some(Shadow { image: before, .. }) = self.shadow(&key)? else {
+            let Some(Shadow { image: before, .. }) = self.core.state.shadow(&key)? else {
                 cut.direct.push((key, after));
                 continue;
             };
@@ -157,12 +157,12 @@ impl<S: MetaStore> Replica<S> {
         let is_told = self.is_told(&key, &shadow);
         let Shadow { number, image: before } = shadow;
         if is_told {
-            self.note_unnamed(&key, number);
+            self.histories.note_unnamed(&self.core, &key, number);
             cut.is_echo &= hash == echo_hash(before.as_ref());
             let after = before.clone();
             cut.touched.push(TouchedKey { key, before, after, number: Some(number) });
-        } else if self.last_touch(&key)? <= cut.confirmed.last().copied().unwrap_or_default() {
-            let after = self.tx().image(&key)?;
+        } else if self.core.state.last_touch(&key)? <= cut.confirmed.last().copied().unwrap_or_default() {
+            let after = self.core.state.tx().image(&key)?;
             cut.touched.push(TouchedKey { key, before, after, number: Some(UNVOUCHED) });
         } else {
             cut.is_echo = false;
@@ -183,17 +183,79 @@ impl<S: MetaStore> Replica<S> {
             _ => false,
         };
         match key {
-            _ if self.config.role != Role::Client => true,
+            _ if self.core.config.role != Role::Client => true,
             Key::Entry(parent, _) => watched(*parent) || self.watches.is_fresh(*parent),
             Key::Inode(file) if watched(*file) || seen_from(&confirmed.image) => true,
             Key::Inode(file) => {
-                let is_maker = file.maker().origin() == self.config.origin;
-                is_maker && vouched(self.uplink.since())
+                let is_maker = file.maker().origin() == self.core.config.origin;
+                is_maker && vouched(self.core.vouched_since())
             }
             Key::Conflict(_) | Key::Origin(_) => true,
         }
     }
 
+    /// Back to what the parent confirmed, then the rest of the log through the rules.
+    pub(crate) fn rebuild(&mut self, mut cut: Cut) -> Result<(), StorageError> {
+        self.core.state.guess_untold(&mut cut)?;
+        let mut confirmed: BTreeMap<Key, (Option<Image>, Option<CommitNumber>)> =
+            cut.touched.into_iter().map(|touched| (touched.key, (touched.after, touched.number))).collect();
+        let mut from = vec![table::SHADOW];
+        loop {
+            let pairs = self.core.state.tx().scan_raw(&from, &[table::SHADOW + 1], crate::replica::PAGE)?;
+            let Some((last, _)) = pairs.last() else { break };
+            from.clone_from(last);
+            from.push(0);
+            for (key, value) in pairs {
+                let parsed = parse_image_key(&key)?;
+                let vouched = self.core.state.counters.change.next();
+                let Shadow { number, image } = match confirmed.remove(&parsed) {
+                    Some((image, number)) => Shadow { number: number.unwrap_or(vouched), image },
+                    None => {
+                        let shadow: Shadow = unpack(&value)?;
+                        self.histories.note_unnamed(&self.core, &parsed, shadow.number);
+                        shadow
+                    }
+                };
+                self.core.state.overlay.delete_raw(image_key(TOUCH, &parsed));
+                self.core.state.overlay.delete_raw(key);
+                if image.is_some() {
+                    self.core.state.overlay.pin(parsed.clone(), number);
+                }
+                self.core.state.put_image(parsed, image)?;
+            }
+        }
+        let vouched = self.core.state.counters.change.next();
+        for (key, image) in cut.direct {
+            // A record that is replayed notes in the shadow row when the parent vouched for what it touches: now.
+            if image.is_some() {
+                self.core.state.overlay.pin(key.clone(), vouched);
+            }
+            self.core.state.put_image(key, image)?;
+        }
+        let left: Vec<LogPosition> = self
+            .core
+            .state
+            .log
+            .from(LogPosition::START)
+            .filter(|(_, item)| {
+                let through = cut.applied.get(&item.id.origin()).copied().unwrap_or(0);
+                item.tentative && item.id.sequence() > through
+            })
+            .map(|(position, _)| position)
+            .collect();
+        let left = self.core.state.left_in_log(left);
+        self.core.state.replays += u64::from(!left.is_empty());
+        tracing::debug!(records = left.len(), "replaying tentative records");
+        for position in left {
+            let entry = self.core.state.log_entry(position)?;
+            let applied = self.core.state.apply_tentative(position, entry.record, (entry.held, entry.seal))?;
+            self.core.state.staged.replayed.push((position, applied));
+        }
+        Ok(())
+    }
+}
+
+impl<S: MetaStore> State<S> {
     /// The last place in the log whose record touched a key that has a shadow row.
     fn last_touch(&mut self, key: &Key) -> Result<LogPosition, StorageError> {
         self.tx().get_raw(&image_key(TOUCH, key))?.map_or(Ok(LogPosition::START), |bytes| unpack(&bytes))
@@ -282,41 +344,6 @@ impl<S: MetaStore> Replica<S> {
         Ok(false)
     }
 
-    /// The echo: the view is right but for what others did elsewhere.
-    fn advance(&mut self, cut: Cut) -> Result<(), StorageError> {
-        let last = cut.confirmed.last().copied().unwrap_or_default();
-        let counted = self.counted_here(&cut.touched)?;
-        for (key, image) in cut.direct {
-            if image.is_some() && self.state.counters.reset.is_some() {
-                // What is written again in the end of a takeover notes in the shadow row when the parent vouched for what it
-                // touches: now, also for what was not there before.
-                self.state.overlay.pin(key.clone(), self.state.counters.change.next());
-            }
-            self.put_image(key, image)?;
-        }
-        for TouchedKey { key, before, after, number } in cut.touched {
-            if self.last_touch(&key)? <= last {
-                self.state.overlay.delete_raw(image_key(table::SHADOW, &key));
-                self.state.overlay.delete_raw(image_key(TOUCH, &key));
-                if let Some(number) = number.filter(|_| after.is_some()) {
-                    self.state.overlay.pin(key.clone(), number);
-                }
-                self.put_image(key, after)?;
-                continue;
-            }
-            if number.is_none() {
-                let number = self.state.counters.change.next();
-                self.state
-                    .overlay
-                    .put_raw(image_key(table::SHADOW, &key), pack(&Shadow { number, image: after.clone() }));
-            }
-            if after != before {
-                self.merge_directory(key, (before, after), (last, &counted))?;
-            }
-        }
-        Ok(())
-    }
-
     /// By how many subdirectories each directory has more or less by what confirmed records of ours did: as many as there are names
     /// of directories more or less among what those touched.
     fn counted_here(&mut self, touched: &[TouchedKey]) -> Result<BTreeMap<FileId, i64>, StorageError> {
@@ -354,7 +381,7 @@ impl<S: MetaStore> Replica<S> {
             - i64::from(before.subdirectories)
             - counted.get(&file).copied().unwrap_or_default();
         let subdirectories = (i64::from(view.subdirectories) + others).max(0);
-        let is_set = self.state.log.is_dated_after(file, last);
+        let is_set = self.log.is_dated_after(file, last);
         let merged = Inode {
             mtime: if is_set { view.mtime } else { view.mtime.max(after.mtime) },
             ctime: view.ctime.max(after.ctime),
@@ -363,62 +390,40 @@ impl<S: MetaStore> Replica<S> {
         };
         self.put_image(key, Some(Image::Inode(Arc::new(merged))))
     }
+}
 
-    /// Back to what the parent confirmed, then the rest of the log through the rules.
-    pub(crate) fn rebuild(&mut self, mut cut: Cut) -> Result<(), StorageError> {
-        self.guess_untold(&mut cut)?;
-        let mut confirmed: BTreeMap<Key, (Option<Image>, Option<CommitNumber>)> =
-            cut.touched.into_iter().map(|touched| (touched.key, (touched.after, touched.number))).collect();
-        let mut from = vec![table::SHADOW];
-        loop {
-            let pairs = self.tx().scan_raw(&from, &[table::SHADOW + 1], crate::replica::PAGE)?;
-            let Some((last, _)) = pairs.last() else { break };
-            from.clone_from(last);
-            from.push(0);
-            for (key, value) in pairs {
-                let parsed = parse_image_key(&key)?;
-                let vouched = self.state.counters.change.next();
-                let Shadow { number, image } = match confirmed.remove(&parsed) {
-                    Some((image, number)) => Shadow { number: number.unwrap_or(vouched), image },
-                    None => {
-                        let shadow: Shadow = unpack(&value)?;
-                        self.note_unnamed(&parsed, shadow.number);
-                        shadow
-                    }
-                };
-                self.state.overlay.delete_raw(image_key(TOUCH, &parsed));
-                self.state.overlay.delete_raw(key);
-                if image.is_some() {
-                    self.state.overlay.pin(parsed.clone(), number);
-                }
-                self.put_image(parsed, image)?;
-            }
-        }
-        let vouched = self.state.counters.change.next();
+impl<S: MetaStore> Core<S> {
+    /// The echo: the view is right but for what others did elsewhere.
+    fn advance(&mut self, cut: Cut) -> Result<(), StorageError> {
+        let last = cut.confirmed.last().copied().unwrap_or_default();
+        let counted = self.state.counted_here(&cut.touched)?;
         for (key, image) in cut.direct {
-            // A record that is replayed notes in the shadow row when the parent vouched for what it touches: now.
-            if image.is_some() {
-                self.state.overlay.pin(key.clone(), vouched);
+            if image.is_some() && self.state.counters.reset.is_some() {
+                // What is written again in the end of a takeover notes in the shadow row when the parent vouched for what it
+                // touches: now, also for what was not there before.
+                self.state.overlay.pin(key.clone(), self.state.counters.change.next());
             }
-            self.put_image(key, image)?;
+            self.state.put_image(key, image)?;
         }
-        let left: Vec<LogPosition> = self
-            .state
-            .log
-            .from(LogPosition::START)
-            .filter(|(_, item)| {
-                let through = cut.applied.get(&item.id.origin()).copied().unwrap_or(0);
-                item.tentative && item.id.sequence() > through
-            })
-            .map(|(position, _)| position)
-            .collect();
-        let left = self.left_in_log(left);
-        self.state.replays += u64::from(!left.is_empty());
-        tracing::debug!(records = left.len(), "replaying tentative records");
-        for position in left {
-            let entry = self.log_entry(position)?;
-            let applied = self.apply_tentative(position, entry.record, (entry.held, entry.seal))?;
-            self.state.staged.replayed.push((position, applied));
+        for TouchedKey { key, before, after, number } in cut.touched {
+            if self.state.last_touch(&key)? <= last {
+                self.state.overlay.delete_raw(image_key(table::SHADOW, &key));
+                self.state.overlay.delete_raw(image_key(TOUCH, &key));
+                if let Some(number) = number.filter(|_| after.is_some()) {
+                    self.state.overlay.pin(key.clone(), number);
+                }
+                self.state.put_image(key, after)?;
+                continue;
+            }
+            if number.is_none() {
+                let number = self.state.counters.change.next();
+                self.state
+                    .overlay
+                    .put_raw(image_key(table::SHADOW, &key), pack(&Shadow { number, image: after.clone() }));
+            }
+            if after != before {
+                self.state.merge_directory(key, (before, after), (last, &counted))?;
+            }
         }
         Ok(())
     }

@@ -1,8 +1,11 @@
 //! How far the batches of the store are durable, and who waits for that.
 
-use crate::upstream::SYNC_PERIOD;
+use std::collections::VecDeque;
 use std::time::Duration;
 use wayfs_types::{Ticket, Time};
+
+/// Batches that nobody waits for are synced after so long.
+const SYNC_PERIOD: Duration = Duration::from_secs(1);
 
 /// Which batches there are, and which of them are durable.
 #[derive(Debug, Default)]
@@ -17,9 +20,34 @@ pub(super) struct Durable {
     pub(super) sync_wanted: bool,
     /// When a batch that nobody waits for is to be synced after all.
     pub(super) sync_at: Option<Time>,
+    /// Own records whose batch may not be durable: the batch, and the sequence.
+    own_pending: VecDeque<(Ticket, u64)>,
 }
 
 impl Durable {
+    /// Newest batch holds a record of our own.
+    pub(super) fn note_own(&mut self, sequence: u64) {
+        self.own_pending.push_back((self.ticket, sequence));
+    }
+
+    /// Own records are numbered anew.
+    pub(super) fn forget_own(&mut self) {
+        self.own_pending.clear();
+    }
+
+    /// Forgets what is durable by now.
+    pub(super) fn trim_own(&mut self) {
+        while self.own_pending.front().is_some_and(|(ticket, _)| *ticket <= self.stored) {
+            self.own_pending.pop_front();
+        }
+    }
+
+    /// First own sequence that is not durable.
+    pub(super) fn first_undurable(&self) -> Option<u64> {
+        let at = self.own_pending.partition_point(|(ticket, _)| *ticket <= self.stored);
+        self.own_pending.get(at).map(|(_, sequence)| *sequence)
+    }
+
     /// A batch was committed.
     pub(super) fn note_committed(&mut self, ticket: Ticket, now: Time) {
         self.ticket = ticket;

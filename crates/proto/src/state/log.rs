@@ -9,18 +9,17 @@
 use crate::api::Role;
 use crate::contents::ledger::{Tally, Weight};
 use crate::members::seals::Written;
-use crate::replica::Replica;
+use crate::replica::Core;
+use crate::state::State;
 use crate::state::empty_change::EmptyChange;
-use crate::state::position::LogPosition;
-use crate::state::position::log_key;
+use crate::state::position::{LogPosition, log_key};
 use crate::state::tables::{image_key, pack, parse_number_key, table, unpack};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wayfs_tree::{Effect, View};
-use wayfs_types::CommitNumber;
 use wayfs_types::{
-    Chain, Digest, FileId, Image, Inode, Key, Life, MetaStore, Op, OriginId, Record, RecordId, Seal, StorageError,
-    Ticket, WallTime,
+    Chain, CommitNumber, Digest, FileId, Image, Inode, Key, Life, MetaStore, Op, OriginId, Record, RecordId, Seal,
+    StorageError, Ticket, WallTime,
 };
 
 /// A record as the log keeps it.
@@ -410,7 +409,7 @@ pub(crate) struct Applied {
 /// Table of the position that last touched a key that has a shadow row.
 pub(crate) const TOUCH: u8 = b'x';
 
-impl<S: MetaStore> Replica<S> {
+impl<S: MetaStore> Core<S> {
     pub(crate) fn read_log(&mut self) -> Result<Log, StorageError> {
         let mut log = Log::default();
         let (mut cancelled, mut newest) = (Vec::new(), 0);
@@ -427,7 +426,7 @@ impl<S: MetaStore> Replica<S> {
                 let applied = match confirmed.get(&id.origin()) {
                     Some(applied) => *applied,
                     None => {
-                        let applied = self.confirmed_applied(id.origin())?;
+                        let applied = self.state.confirmed_applied(id.origin())?;
                         confirmed.insert(id.origin(), applied);
                         applied
                     }
@@ -462,37 +461,6 @@ impl<S: MetaStore> Replica<S> {
         Ok(log)
     }
 
-    /// A record that the parent has not confirmed, as the log keeps it.
-    ///
-    /// # Errors
-    /// [`StorageError`] if it cannot be read.
-    pub fn logged(&self, record: RecordId) -> Result<Option<Record>, StorageError> {
-        let Some(position) = self.state.log.position_of(record) else { return Ok(None) };
-        let bytes = self.state.store.get(&log_key(position))?;
-        bytes.map(|bytes| Ok(unpack::<LogEntry>(&bytes)?.record)).transpose()
-    }
-
-    /// The stored entry at a position.
-    pub(crate) fn log_entry(&mut self, position: LogPosition) -> Result<LogEntry, StorageError> {
-        let entry = self.log_entry_left(position)?;
-        entry.ok_or_else(|| StorageError::Corrupt(format!("log entry {position} is gone")))
-    }
-
-    /// The same, unless this very input has taken it out of the log.
-    pub(crate) fn log_entry_left(&mut self, position: LogPosition) -> Result<Option<LogEntry>, StorageError> {
-        let bytes = self.tx().get_raw(&log_key(position))?;
-        bytes.map(|bytes| unpack(&bytes)).transpose()
-    }
-
-    /// Those of some positions that this very input has not taken out of the log: memory hears of that with the batch.
-    pub(crate) fn left_in_log(&self, mut positions: Vec<LogPosition>) -> Vec<LogPosition> {
-        if !self.state.staged.forgotten.is_empty() {
-            let taken_out: BTreeSet<LogPosition> = self.state.staged.forgotten.iter().copied().collect();
-            positions.retain(|position| !taken_out.contains(position));
-        }
-        positions
-    }
-
     /// Applies a record to the view and, unless we are the home, appends it to the log.
     pub(crate) fn take_record(&mut self, record: Record, held: bool) -> Result<Effect, StorageError> {
         self.take_sealed(record, held, None)
@@ -506,14 +474,14 @@ impl<S: MetaStore> Replica<S> {
         seal: Option<Seal>,
     ) -> Result<Effect, StorageError> {
         if self.config.role == Role::Home {
-            return wayfs_tree::apply(&mut self.tx(), &record);
+            return wayfs_tree::apply(&mut self.state.tx(), &record);
         }
         let position = self.state.counters.position;
         self.state.counters.position = position.next();
         let (id, time, after) = (record.id, record.time, record.follows());
         let (empty_change, weight) = (EmptyChange::of(&record.op), Weight::of(&record.op));
         let Applied { effect, structural, chain, life, dated } =
-            self.apply_tentative(position, record, (held, seal))?;
+            self.state.apply_tentative(position, record, (held, seal))?;
         let item = LogItem {
             id,
             after,
@@ -531,6 +499,36 @@ impl<S: MetaStore> Replica<S> {
         };
         self.state.staged.appended.push((position, item));
         Ok(effect)
+    }
+}
+
+impl<S: MetaStore> State<S> {
+    /// A record that the parent has not confirmed, as the log keeps it.
+    pub(crate) fn logged(&self, record: RecordId) -> Result<Option<Record>, StorageError> {
+        let Some(position) = self.log.position_of(record) else { return Ok(None) };
+        let bytes = self.store.get(&log_key(position))?;
+        bytes.map(|bytes| Ok(unpack::<LogEntry>(&bytes)?.record)).transpose()
+    }
+
+    /// The stored entry at a position.
+    pub(crate) fn log_entry(&mut self, position: LogPosition) -> Result<LogEntry, StorageError> {
+        let entry = self.log_entry_left(position)?;
+        entry.ok_or_else(|| StorageError::Corrupt(format!("log entry {position} is gone")))
+    }
+
+    /// The same, unless this very input has taken it out of the log.
+    pub(crate) fn log_entry_left(&mut self, position: LogPosition) -> Result<Option<LogEntry>, StorageError> {
+        let bytes = self.tx().get_raw(&log_key(position))?;
+        bytes.map(|bytes| unpack(&bytes)).transpose()
+    }
+
+    /// Those of some positions that this very input has not taken out of the log: memory hears of that with the batch.
+    pub(crate) fn left_in_log(&self, mut positions: Vec<LogPosition>) -> Vec<LogPosition> {
+        if !self.staged.forgotten.is_empty() {
+            let taken_out: BTreeSet<LogPosition> = self.staged.forgotten.iter().copied().collect();
+            positions.retain(|position| !taken_out.contains(position));
+        }
+        positions
     }
 
     /// Applies a record on top of the view, keeps shadow rows of what it touches, and writes its log entry.

@@ -9,7 +9,7 @@
 //!   a change of the file ──▶ claims the listed directories and the file: all who look at it are called
 //! ```
 
-use crate::replica::Replica;
+use crate::state::State;
 use crate::state::tables::{name_key, names_from, names_until, number_key, parse_name_key, parse_number_key, table};
 use std::collections::BTreeSet;
 use wayfs_tree::{NameCursor, View};
@@ -65,37 +65,26 @@ pub(crate) fn crowded_in(images: &[KeyImage]) -> BTreeSet<FileId> {
     crowded.collect()
 }
 
-impl<S: MetaStore> Replica<S> {
+impl<S: MetaStore> State<S> {
     /// The names of a file that are known here, in order.
-    ///
-    /// Takes as long as the file has names.
-    ///
-    /// # Errors
-    /// [`StorageError`] if it cannot be read.
-    pub fn names_of(&self, file: FileId) -> Result<Vec<Place>, StorageError> {
+    pub(crate) fn names_of(&self, file: FileId) -> Result<Vec<Place>, StorageError> {
         match self.inode(file)? {
-            Some(inode) => wayfs_tree::names_of(&Committed(&self.state.store), file, &inode),
+            Some(inode) => wayfs_tree::names_of(&Committed(&self.store), file, &inode),
             None => Ok(Vec::new()),
         }
     }
 
     /// Whether a place is one of a file's names.
-    ///
-    /// # Errors
-    /// [`StorageError`] if it cannot be read.
-    pub fn has_name(&self, file: FileId, inode: &Inode, place: &Place) -> Result<bool, StorageError> {
-        wayfs_tree::has_name(&Committed(&self.state.store), file, inode, place)
+    pub(crate) fn has_name(&self, file: FileId, inode: &Inode, place: &Place) -> Result<bool, StorageError> {
+        wayfs_tree::has_name(&Committed(&self.store), file, inode, place)
     }
 
     /// Whether a file has a name in a directory, as far as it is known here.
-    ///
-    /// # Errors
-    /// [`StorageError`] if it cannot be read.
-    pub fn stands_in(&self, file: FileId, inode: &Inode, directory: FileId) -> Result<bool, StorageError> {
+    pub(crate) fn stands_in(&self, file: FileId, inode: &Inode, directory: FileId) -> Result<bool, StorageError> {
         if inode.places.iter().any(|place| place.parent == directory) || !inode.is_crowded() {
             return Ok(inode.places.iter().any(|place| place.parent == directory));
         }
-        let first = stored_names(&self.state.store, file, &NameCursor::at(directory), 1)?;
+        let first = stored_names(&self.store, file, &NameCursor::at(directory), 1)?;
         Ok(first.first().is_some_and(|place| place.parent == directory))
     }
 

@@ -2,8 +2,7 @@
 
 use crate::api::Role;
 use crate::replica::Replica;
-use crate::state::tables::change_key;
-use crate::state::tables::table;
+use crate::state::tables::{change_key, table};
 use wayfs_types::{CommitNumber, MetaStore, StorageError};
 
 /// Changes for which they are kept at most, for the sake of a station that is away.
@@ -18,44 +17,44 @@ impl<S: MetaStore> Replica<S> {
     /// not caught up, for up to 1,000,000. A child further behind gets the whole state (a station) or verifies its cache
     /// (a client).
     pub(crate) fn purge(&mut self) -> Result<(), StorageError> {
-        let change = self.state.counters.change;
-        let kept = self.config.tombstones_kept;
-        if self.config.role == Role::Client || change.0 <= kept {
+        let change = self.core.state.counters.change;
+        let kept = self.core.config.tombstones_kept;
+        if self.core.config.role == Role::Client || change.0 <= kept {
             return Ok(());
         }
         let slowest = self.children.need_tombstones_from();
         let until =
             CommitNumber(change.0 - kept).min(slowest.max(CommitNumber(change.0.saturating_sub(TOMBSTONES_MAX))));
-        let from = self.state.tombstones_from;
+        let from = self.core.state.tombstones_from;
         if from >= until {
             return Ok(());
         }
-        let tombstones = self.state.store.scan(
+        let tombstones = self.core.state.store.scan(
             &change_key(table::TOMBSTONE, from),
             &change_key(table::TOMBSTONE, until),
             PURGE_STEP,
         )?;
         if tombstones.len() < PURGE_STEP {
-            self.state.tombstones_from = until;
+            self.core.state.tombstones_from = until;
         }
         for (key, value) in tombstones {
             let number = CommitNumber(crate::state::tables::parse_number_key(&key)?);
             let mut view_key = vec![table::VIEW];
             view_key.extend(&value);
             let parsed = crate::state::tables::parse_image_key(&view_key)?;
-            self.state.overlay.delete_raw(key);
-            self.state.counters.purged = number;
-            self.state.tombstones_from = self.state.tombstones_from.max(number.next());
-            if self.row_of(&parsed)?.is_some() {
+            self.core.state.overlay.delete_raw(key);
+            self.core.state.counters.purged = number;
+            self.core.state.tombstones_from = self.core.state.tombstones_from.max(number.next());
+            if self.core.state.row_of(&parsed)?.is_some() {
                 // A marker: only the home decides that no late record can name it any more.
-                if self.config.role == Role::Home {
-                    self.put_image(parsed, None)?;
+                if self.core.config.role == Role::Home {
+                    self.core.state.put_image(parsed, None)?;
                 }
             } else {
                 let mut gone_key = vec![table::GONE];
                 gone_key.extend(&value);
-                self.state.overlay.delete_raw(gone_key);
-                self.state.overlay.delete_raw(change_key(table::CHANGE, number));
+                self.core.state.overlay.delete_raw(gone_key);
+                self.core.state.overlay.delete_raw(change_key(table::CHANGE, number));
             }
         }
         Ok(())

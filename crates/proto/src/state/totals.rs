@@ -46,7 +46,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn read_totals(&mut self) -> Result<Totals, StorageError> {
         let (mut totals, mut lost) = (Totals::default(), Vec::new());
         let (from, until) = kind_range(table::VIEW, KeyKind::Conflict);
-        self.each(&from, &until, |key, value| {
+        self.core.state.each(&from, &until, |key, value| {
             totals.conflicts += 1;
             if let (Key::Conflict(id), Image::Conflict(report)) =
                 (tables::parse_image_key(key)?, tables::unpack_view(value)?.image)
@@ -58,27 +58,27 @@ impl<S: MetaStore> Replica<S> {
             Ok(())
         })?;
         self.contents.set_lost_news(lost);
-        if self.config.role == Role::Client {
-            self.each(&[VANISHED], &[VANISHED + 1], |_, value| {
+        if self.core.config.role == Role::Client {
+            self.core.state.each(&[VANISHED], &[VANISHED + 1], |_, value| {
                 let vanished: Vanished = unpack(value)?;
                 totals.vanished += 1;
                 totals.vanished_bytes += size_of(&vanished.content);
                 Ok(())
             })?;
         }
-        self.each(&[table::OWED], &[table::OWED + 1], |_, value| {
+        self.core.state.each(&[table::OWED], &[table::OWED + 1], |_, value| {
             let owed: Owed = unpack(value)?;
             totals.owed += 1;
             totals.owed_bytes += size_of(&owed.content);
             Ok(())
         })?;
-        self.each(&[table::LENT], &[table::LENT + 1], |_, value| {
+        self.core.state.each(&[table::LENT], &[table::LENT + 1], |_, value| {
             let lent: Lent = unpack(value)?;
             totals.lent += 1;
             totals.lent_bytes += size_of(&lent.content);
             Ok(())
         })?;
-        self.each(&[table::MISSING], &[table::MISSING + 1], |_, value| {
+        self.core.state.each(&[table::MISSING], &[table::MISSING + 1], |_, value| {
             let missing: Missing = unpack(value)?;
             totals.missing += 1;
             totals.missing_bytes += size_of(&missing.content);

@@ -4,7 +4,7 @@
 //! Two generations: what is read or written comes into the young one, and when that is full it becomes the old one, whose rows go
 //! unless they are read again. A row is cheap to copy: what is long in it is shared.
 
-use crate::replica::Replica;
+use crate::state::State;
 use crate::state::tables::{Numbered, image_key, table, unpack_view};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -100,15 +100,12 @@ impl Generations {
     }
 }
 
-impl<S: MetaStore> Replica<S> {
+impl<S: MetaStore> State<S> {
     /// A row that is kept in memory and is another one in the store, if there is one. Reads all that are kept.
-    ///
-    /// # Errors
-    /// [`StorageError`] if they cannot be read.
-    pub fn kept_row_is_wrong(&self) -> Result<Option<String>, StorageError> {
-        let generations = self.state.views.generations.borrow();
+    pub(crate) fn kept_row_is_wrong(&self) -> Result<Option<String>, StorageError> {
+        let generations = self.views.generations.borrow();
         for (key, kept) in generations.young.iter().chain(&generations.old) {
-            let stored = crate::state::tables::read_view(&self.state.store, key)?;
+            let stored = crate::state::tables::read_view(&self.store, key)?;
             if stored != *kept {
                 return Ok(Some(format!("{key:?} is kept as {kept:?} and stored as {stored:?}")));
             }
@@ -118,12 +115,12 @@ impl<S: MetaStore> Replica<S> {
 
     /// A row of the committed view.
     pub(crate) fn row_of(&self, key: &Key) -> Result<Option<Numbered>, StorageError> {
-        self.state.views.look(&self.state.store, key, |row| row.cloned())
+        self.views.look(&self.store, key, |row| row.cloned())
     }
 
     /// Its image.
     pub(crate) fn image(&self, key: &Key) -> Result<Option<Image>, StorageError> {
-        self.state.views.look(&self.state.store, key, |row| row.map(|row| row.image.clone()))
+        self.views.look(&self.store, key, |row| row.map(|row| row.image.clone()))
     }
 }
 

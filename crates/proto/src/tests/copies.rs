@@ -298,7 +298,7 @@ fn a_home_does_not_vouch_for_what_another_copy_left_out() {
     world.stall(up, false);
     world.settle();
     assert!(world.is_open(up));
-    assert_eq!(world.hosts[station].replica.stable_alone(version), None, "the home has nothing of it");
+    assert_eq!(world.hosts[station].replica.contents.stable_alone(version), None, "the home has nothing of it");
     let (file, inode) = world.lookup(HOME, ROOT, "film").unwrap();
     assert_eq!(inode.content, big("film"), "the station wrote it again");
     assert_eq!(world.hosts[station].replica.holder(file, inode.version), Ok(crate::Holder::Here), "and keeps it");

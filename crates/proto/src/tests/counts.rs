@@ -215,7 +215,7 @@ fn a_client_does_not_answer_for_ever_by_a_name_that_nobody_knows_any_more() {
     world.pass(DECIDED);
     assert_nothing_left(&world, &[HOME, station, a]);
     assert_ne!(world.hosts[a].replica.config().origin, version.origin(), "it goes on under another number");
-    world.hosts[station].replica.keep_sought(HeldVersion { version, file, content: big("film") });
+    world.hosts[station].replica.contents.keep_sought(HeldVersion { version, file, content: big("film") });
     let line = world.line_of(a);
     world.close(line);
     rejoin(&mut world, &[(a, station)]);
@@ -440,7 +440,8 @@ fn a_client_does_not_answer_for_what_another_copy_of_its_store_wrote() {
     world.input(a, Input::Sought { file: film, version, content: big("film"), is_here: true });
     // A station that cannot reach the home says what it knows itself.
     let of_a_station = Facts { visible: Fact::No, ..Facts::default() };
-    world.hosts[a].replica.settle_former(version, of_a_station).unwrap();
+    let replica = &mut world.hosts[a].replica;
+    replica.contents.settle_former(&mut replica.core, &replica.uplink, version, of_a_station).unwrap();
     world.input(a, Input::Tick);
     assert!(!world.hosts[a].replica.ledger().unwrap().home_lacks.is_nothing(), "it answers for it");
     assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));

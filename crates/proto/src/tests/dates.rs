@@ -62,7 +62,7 @@ impl Copying {
     }
 
     fn time_at(&self, host: usize) -> WallTime {
-        self.world.hosts[host].replica.inode_meant(self.directory).unwrap().unwrap().mtime
+        self.world.hosts[host].replica.core.state.inode_meant(self.directory).unwrap().unwrap().mtime
     }
 
     /// Lets one message after the other arrive on the line that waits, and looks at the time after each.

@@ -577,9 +577,11 @@ fn wants_of_unknown_origins_are_not_kept() {
     stage.world.pass(Duration::from_secs(5));
     let writer = stage.world.hosts[stage.writer].origin;
     let home = &mut stage.world.hosts[HOME].replica;
-    home.handle_want(writer, u64::MAX).unwrap();
+    home.contents.handle_want(&mut home.core, &mut home.children, writer, u64::MAX).unwrap();
     for number in 1..50 {
-        home.handle_want(OriginId::try_from(1000 + number).unwrap(), 7).unwrap();
+        home.contents
+            .handle_want(&mut home.core, &mut home.children, OriginId::try_from(1000 + number).unwrap(), 7)
+            .unwrap();
     }
     assert!(home.contents.wants().len() <= 1, "{:?}", home.contents.wants());
 }

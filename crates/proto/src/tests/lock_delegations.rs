@@ -207,7 +207,7 @@ fn who_does_not_return_a_file_counts_as_having_it() {
     let at_once = pair.world.request_within(pair.bob, Request::Lock(pair.whole(1)), long);
     let test = pair.world.request_within(pair.bob, Request::TestLock(pair.whole(1)), long);
     let wait = pair.wait_for(pair.bob, pair.whole(2));
-    let lease = pair.world.hosts[HOME].replica.config.lease;
+    let lease = pair.world.hosts[HOME].replica.core.config.lease;
     pair.world.pass(lease / 4);
     assert_eq!(pair.world.answer(pair.bob, at_once), None, "it may be on its way");
     pair.world.pass(lease / 4 + Duration::from_secs(1));

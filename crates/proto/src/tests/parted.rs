@@ -2,6 +2,7 @@
 
 use super::forking::{assert_all_there, named, stay_connected, was_renewed, write};
 use super::world::{HOME, World};
+use crate::histories::Histories;
 use crate::{Output, PeerId, Role};
 use std::time::Duration;
 use wayfs_types::{FileId, Image, Key, Origin, RecordId};
@@ -132,12 +133,12 @@ fn what_waits_behind_the_confirmed_records_is_not_looked_through_for_parted_ones
     let record = RecordId::new(origin, known.applied + 2).unwrap();
     let two_more = Origin {
         applied: record.sequence(),
-        chain: replica.state.log().chain_at(record).unwrap(),
+        chain: replica.core.state.log().chain_at(record).unwrap(),
         ..Origin::clone(&here)
     };
     for (word, looks) in [(&*known, 1), (&two_more, 3)] {
-        let before = replica.state.log().looks.get();
-        assert_eq!(replica.first_parted(origin, word).unwrap(), None);
-        assert_eq!(replica.state.log().looks.get() - before, looks);
+        let before = replica.core.state.log().looks.get();
+        assert_eq!(Histories::first_parted(&mut replica.core, origin, word).unwrap(), None);
+        assert_eq!(replica.core.state.log().looks.get() - before, looks);
     }
 }

@@ -21,9 +21,9 @@
 
 use crate::api::Role;
 use crate::contents::content_of;
-use crate::replica::Replica;
+use crate::replica::{Core, Replica};
 use crate::state::position::LogPosition;
-use crate::upstream::UplinkState;
+use crate::upstream::{Uplink, UplinkState};
 use std::collections::BTreeMap;
 use wayfs_types::{MetaStore, Op, Record, RecordId, StorageError, Ticket, UserId};
 use wayfs_wire::{SentRecord, Up};
@@ -39,20 +39,21 @@ const AHEAD_LEN: usize = 256 * 1024;
 impl<S: MetaStore> Replica<S> {
     /// Sequence up to which a parent may know records of ours.
     pub(crate) fn own_limit(&self) -> u64 {
-        self.state.sequence() + if self.histories.skips_numbers() { AHEAD_MAX } else { 0 }
+        self.core.state.sequence() + if self.histories.skips_numbers() { AHEAD_MAX } else { 0 }
     }
 
     /// The number of our next change.
     pub(crate) fn next_sequence(&self) -> u64 {
         // A copy of this store that is opened elsewhere begins its life somewhere else, so that nearly always what the
         // two write has different numbers, and so different names, even before anybody notices.
-        let skipped = if self.begins_life() { AHEAD_MAX + 1 + u64::from(self.config.life.0 % LIFE_STEPS) } else { 0 };
-        self.state.sequence() + skipped + 1
+        let skipped =
+            if self.begins_life() { AHEAD_MAX + 1 + u64::from(self.core.config.life.0 % LIFE_STEPS) } else { 0 };
+        self.core.state.sequence() + skipped + 1
     }
 
     /// Whether our next record is the first of a life.
     fn begins_life(&self) -> bool {
-        self.histories.skips_numbers() && !self.state.has_staged_gap()
+        self.histories.skips_numbers() && !self.core.state.has_staged_gap()
     }
 
     /// The first change of a life begins behind what the last one may have sent ahead and lost.
@@ -61,23 +62,24 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         // Those that were taken out of the view since (`take_orphans`) nobody has.
-        let own = self.config.origin;
-        let after = self.state.sequence().min(wayfs_tree::applied(&self.tx(), own)?);
+        let own = self.core.config.origin;
+        let after = self.core.state.sequence().min(wayfs_tree::applied(&self.core.state.tx(), own)?);
         let sequence = self.next_sequence() - 1;
-        let Ok(id) = RecordId::new(self.config.origin, sequence) else { return Ok(()) };
-        let record = Record { id, time: self.wall, user: UserId(0), op: Op::Skip { after, life: self.config.life } };
-        self.state.set_sequence(sequence);
-        self.note_gap((after, sequence));
-        self.take_record(record, true)?;
+        let Ok(id) = RecordId::new(self.core.config.origin, sequence) else { return Ok(()) };
+        let record =
+            Record { id, time: self.core.wall, user: UserId(0), op: Op::Skip { after, life: self.core.config.life } };
+        self.core.state.set_sequence(sequence);
+        self.histories.note_gap(&mut self.core, (after, sequence));
+        self.core.take_record(record, true)?;
         Ok(())
     }
 
     /// Sends records that somebody waits for while our own disk is still at it.
     pub(crate) fn send_ahead(&mut self) -> Result<(), StorageError> {
-        let is_first_life_durable = self.state.stored() > Ticket(0) || self.histories.was_opened_before();
-        if self.config.role != Role::Client
-            || !self.config.sends_ahead
-            || self.uplink.session.as_ref().is_none_or(|upstream| upstream.state != UplinkState::Live)
+        let is_first_life_durable = self.core.state.stored() > Ticket(0) || self.histories.was_opened_before();
+        if self.core.config.role != Role::Client
+            || !self.core.config.sends_ahead
+            || self.core.standing() != Some(UplinkState::Live)
             || !is_first_life_durable
             || !self.is_somebody_waiting()
         {
@@ -85,14 +87,15 @@ impl<S: MetaStore> Replica<S> {
         }
         let (mut records, mut len, mut sent) = (Vec::new(), 0, None);
         let mut written = BTreeMap::new();
-        for position in self.next_ahead() {
-            let entry = self.log_entry(position)?;
+        for position in self.uplink.next_ahead(&self.core) {
+            let entry = self.core.state.log_entry(position)?;
             written.insert(entry.record.id, entry.written());
             let travels_apart = content_of(&entry.record).is_some_and(|(_, content)| content.root().is_some());
             if travels_apart {
                 break;
             }
-            let record = SentRecord { held: self.is_held(&entry.record, entry.held)?, record: entry.record };
+            let record =
+                SentRecord { held: Uplink::is_held(&mut self.core, &entry.record, entry.held)?, record: entry.record };
             len += wayfs_wire::record_len(&record);
             if len > AHEAD_LEN {
                 break;
@@ -100,23 +103,27 @@ impl<S: MetaStore> Replica<S> {
             sent = Some(position);
             records.push(record);
         }
-        if let (Some(position), Some(upstream)) = (sent, self.uplink.session.as_mut()) {
-            upstream.position = position;
-            upstream.records_at = Some(self.now);
+        if let (Some(position), Some(upstream), Some(line)) =
+            (sent, self.uplink.session.as_mut(), self.core.line.as_mut())
+        {
+            line.position = position;
+            upstream.records_at = Some(self.core.now);
             self.send_with_history(Up::Records { records }, &written);
         }
         Ok(())
     }
+}
 
+impl Uplink {
     /// Positions that may go ahead now: those behind everything that was sent, if nothing durable waits for its turn.
-    fn next_ahead(&self) -> Vec<LogPosition> {
-        let Some(upstream) = &self.uplink.session else { return Vec::new() };
-        let mut before = upstream.sent_of(self.config.origin);
+    fn next_ahead<S: MetaStore>(&self, core: &Core<S>) -> Vec<LogPosition> {
+        let (Some(upstream), Some(line)) = (&self.session, &core.line) else { return Vec::new() };
+        let mut before = upstream.sent_of(core.config.origin);
         // The next life counts on the present one having been at most so far ahead of its disk.
-        let last = self.own_durable().saturating_add(AHEAD_MAX);
+        let last = core.state.own_durable().saturating_add(AHEAD_MAX);
         let mut next = Vec::new();
-        for (position, item) in self.state.log().from(upstream.position.next()) {
-            let is_durable = item.ticket <= self.state.stored();
+        for (position, item) in core.state.log().from(line.position.next()) {
+            let is_durable = item.ticket <= core.state.stored();
             // No number after a gap may be known to anyone before the gap is durable here.
             let is_next = item.after == before && item.id.sequence() == before + 1;
             // A rewritten one is not lost with a crash: the one before it comes back.

@@ -2,16 +2,15 @@
 
 use crate::api::PeerId;
 use crate::children::interest::directories_of;
-use crate::replica::{Replica, StepError};
+use crate::replica::{Core, Replica, StepError};
 use crate::requests::seen::Asked;
 use crate::state::names::crowded_in;
 use crate::state::tables::{image_key, table};
-use crate::upstream::UplinkState;
 use crate::upstream::needs::QUESTIONS_MAX;
+use crate::upstream::{Uplink, UplinkState};
 use std::collections::BTreeSet;
 use wayfs_types::{CommitNumber, FileId, Image, Key, MetaStore, Name, StorageError};
-use wayfs_wire::FrameSerial;
-use wayfs_wire::{AskId, KeyImage, Question, Resume, Up, Verdict};
+use wayfs_wire::{AskId, FrameSerial, KeyImage, Question, Resume, Up, Verdict};
 
 /// Where nobody changed anything alone when the parent answered: in what was asked for and, of a file, where it stands; and in
 /// files with names that they do not list.
@@ -37,22 +36,24 @@ impl<S: MetaStore> Replica<S> {
         through: CommitNumber,
         images: Vec<KeyImage>,
     ) -> Result<(), StepError> {
-        let Some(upstream) = self.uplink.session.as_mut() else { return Ok(()) };
-        if upstream.state != UplinkState::Live || !upstream.partial.is_empty() {
+        let (Some(upstream), Some(line)) = (self.uplink.session.as_mut(), self.core.line.as_mut()) else {
+            return Ok(());
+        };
+        if line.state != UplinkState::Live || !upstream.partial.is_empty() {
             return Err(StepError::Peer(peer, "answered out of turn".to_owned()));
         }
         let Some(asked) = upstream.asks.remove(&ask) else {
             return Err(StepError::Peer(peer, "answered what nobody asked".to_owned()));
         };
-        let stamp = upstream.stamp;
-        self.check_own_mark(peer, &images)?;
-        self.check_believable(peer, &images)?;
-        self.state.set_resume(stamp.map(|stamp| Resume { stamp, cursor: through }));
-        self.stage_to_parent(Up::Received { serial });
+        let stamp = line.stamp;
+        Uplink::check_own_mark(&mut self.core, peer, &images)?;
+        self.core.check_believable(peer, &images)?;
+        self.core.state.set_resume(stamp.map(|stamp| Resume { stamp, cursor: through }));
+        self.core.stage_to_parent(Up::Received { serial });
         let unheard = self.unheard_in(&images, &asked.seen)?;
         if !unheard.is_empty() && asked.times < QUESTIONS_MAX {
             let seen = asked.seen.extended_by(&unheard);
-            self.put_question(ask, Asked { seen, times: asked.times + 1, ..asked });
+            self.uplink.put_question(&mut self.core, ask, Asked { seen, times: asked.times + 1, ..asked });
             return Ok(());
         }
         let verdict = if unheard.is_empty() { verdict } else { Verdict::Behind };
@@ -68,7 +69,7 @@ impl<S: MetaStore> Replica<S> {
                 listed = self.take_answer(&asked.question, verdict, images)?;
             }
         }
-        self.state.stage_answered((ask, verdict, listed));
+        self.core.state.stage_answered((ask, verdict, listed));
         Ok(())
     }
 
@@ -105,7 +106,7 @@ impl<S: MetaStore> Replica<S> {
             Question::List { directory, .. } => *directory,
         };
         let untold = self.untold(&images)?;
-        self.state.stage_learned(untold);
+        self.core.state.stage_learned(untold);
         self.begin_watch(watched);
         crowded_in(&images).into_iter().for_each(|file| self.begin_watch(file));
         if let Some(upstream) = self.uplink.session.as_mut() {
@@ -118,20 +119,26 @@ impl<S: MetaStore> Replica<S> {
                 _ => None,
             });
             let ended = verdict == Verdict::End;
-            self.add_vanished(*directory, after.as_ref(), if ended { None } else { last.as_ref() }, &mut images)?;
+            Uplink::add_vanished(
+                &mut self.core,
+                *directory,
+                after.as_ref(),
+                if ended { None } else { last.as_ref() },
+                &mut images,
+            )?;
             listed = Some((ended, last));
         }
         let keys: Vec<Key> = images.iter().map(|pair| pair.key.clone()).collect();
         self.take_cut(images)?;
         for key in keys {
             if let Key::Entry(parent, name) = &key
-                && wayfs_tree::entry(&self.tx(), *parent, name)?.is_none()
+                && wayfs_tree::entry(&self.core.state.tx(), *parent, name)?.is_none()
             {
                 self.watches.note_absence(*parent, name.clone());
             }
         }
         if let (Question::List { directory, after, .. }, Some((ended, last))) = (question, &listed) {
-            self.note_listed(*directory, after.as_ref(), last.as_ref(), *ended);
+            self.watches.note_listed(&mut self.core, *directory, after.as_ref(), last.as_ref(), *ended);
         }
         Ok(listed)
     }
@@ -144,19 +151,21 @@ impl<S: MetaStore> Replica<S> {
             if let Key::Entry(parent, name) = &pair.key
                 && !self.watches.may_have_told(*parent, name)
                 // What we removed ourselves stands for nothing.
-                && self.state.store().get(&image_key(table::SHADOW, &pair.key))?.is_none()
+                && self.core.state.store().get(&image_key(table::SHADOW, &pair.key))?.is_none()
             {
                 untold.push((*parent, name.clone()));
             }
         }
         Ok(untold)
     }
+}
 
+impl Uplink {
     /// Names that we have cached in a listed range and that the answer does not hold are gone. So are those that lie aside, as
     /// their parent had confirmed them or as a guess, be they in our view or removed by a record of ours that is on its way: the
     /// listing vouches for all of its range from now on, and what had a shadow row would come back with that record.
-    fn add_vanished(
-        &mut self,
+    fn add_vanished<S: MetaStore>(
+        core: &mut Core<S>,
         directory: FileId,
         after: Option<&Name>,
         last: Option<&Name>,
@@ -170,7 +179,7 @@ impl<S: MetaStore> Replica<S> {
                 Some(last) => crate::state::tables::entries_from(table, directory, Some(last)),
                 None => crate::state::tables::entries_until(table, directory),
             };
-            self.each(&from, &until, |key, _| {
+            core.state.each(&from, &until, |key, _| {
                 let key = crate::state::tables::parse_image_key(key)?;
                 if !named.contains(&key) {
                     vanished.insert(key);
@@ -180,7 +189,7 @@ impl<S: MetaStore> Replica<S> {
         }
         for key in vanished {
             // What was made here has nothing under it.
-            if self.shadow(&key)?.is_none_or(|shadow| shadow.image.is_some()) {
+            if core.state.shadow(&key)?.is_none_or(|shadow| shadow.image.is_some()) {
                 images.push(KeyImage { key, image: None });
             }
         }

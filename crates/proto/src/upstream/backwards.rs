@@ -8,16 +8,15 @@
 //! Whatever came since the move this parent vouched for itself, and may change: its stream knows the order.
 
 use crate::api::Role;
-use crate::replica::Replica;
+use crate::replica::{Core, Replica};
 use crate::requests::seen::Seen;
 use crate::state::position::LogPosition;
 use crate::state::tables::{FORGOT_AT, LOST_AFTER, MOVED_AT, pack, parse_origin_key, unpack};
 use crate::upstream::Uplink;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use wayfs_types::CommitNumber;
 use wayfs_types::{
-    Entry, FileId, Image, Inode, Key, MetaStore, Name, Op, OriginId, Place, RecordId, StorageError, Time,
+    CommitNumber, Entry, FileId, Image, Inode, Key, MetaStore, Name, Op, OriginId, Place, RecordId, StorageError, Time,
 };
 use wayfs_wire::KeyImage;
 
@@ -45,93 +44,267 @@ impl Uplink {
     pub(crate) fn lost_after(&self, origin: OriginId) -> u64 {
         self.past.lost_after.get(&origin).map_or(u64::MAX, |(after, _)| *after)
     }
-}
 
-impl<S: MetaStore> Replica<S> {
-    pub(crate) fn read_moved_at(&mut self) -> Result<(), StorageError> {
-        self.uplink.past.moved_at =
-            self.state.store().get(MOVED_AT)?.map_or(Ok(CommitNumber::ZERO), |bytes| unpack(&bytes))?;
+    pub(crate) fn read_moved_at<S: MetaStore>(&mut self, core: &Core<S>) -> Result<(), StorageError> {
+        self.past.moved_at =
+            core.state.store().get(MOVED_AT)?.map_or(Ok(CommitNumber::ZERO), |bytes| unpack(&bytes))?;
         Ok(())
     }
 
-    pub(crate) fn read_forgotten(&mut self) -> Result<(), StorageError> {
-        self.uplink.past.forgot_at =
-            self.state.store().get(FORGOT_AT)?.map_or(Ok(CommitNumber::ZERO), |bytes| unpack(&bytes))?;
+    pub(crate) fn read_forgotten<S: MetaStore>(&mut self, core: &Core<S>) -> Result<(), StorageError> {
+        self.past.forgot_at =
+            core.state.store().get(FORGOT_AT)?.map_or(Ok(CommitNumber::ZERO), |bytes| unpack(&bytes))?;
         let mut lost = BTreeMap::new();
         let mut until = LOST_AFTER.to_vec();
         until.push(u8::MAX);
-        self.each(LOST_AFTER, &until, |key, value| {
+        core.state.each(LOST_AFTER, &until, |key, value| {
             lost.insert(parse_origin_key(&key[1..])?, unpack(value)?);
             Ok(())
         })?;
-        self.uplink.past.lost_after = lost;
+        self.past.lost_after = lost;
         Ok(())
     }
 
     /// The parent, or the home behind it, went back: what others made meanwhile and we saw may be lost. What is known until
     /// now stays readable, and no answer has to know of it: it would never come.
-    pub(crate) fn forget_what_was_seen(&mut self) {
-        self.forget_seen_before(self.state.change().next());
+    pub(crate) fn forget_what_was_seen<S: MetaStore>(&mut self, core: &mut Core<S>) {
+        let change = core.state.change().next();
+        self.forget_seen_before(core, change);
     }
 
     /// The same of what was known before this change.
-    pub(crate) fn forget_seen_before(&mut self, change: CommitNumber) {
-        self.uplink.past.forgot_at = self.uplink.past.forgot_at.max(change);
-        self.state.put_row(FORGOT_AT.to_vec(), pack(&self.uplink.past.forgot_at));
-    }
-
-    /// Our own records of an origin after the first of these and up to the second are lost, or nobody has confirmed them: they were
-    /// written again under another.
-    pub(crate) fn note_lost_after(&mut self, origin: OriginId, (after, through): (u64, u64)) {
-        self.uplink.past.lost_after.insert(origin, (after, through));
-        self.call_looks_off();
-        let mut key = LOST_AFTER.to_vec();
-        key.extend(origin.raw().to_be_bytes());
-        self.state.put_row(key, pack(&(after, through)));
+    pub(crate) fn forget_seen_before<S: MetaStore>(&mut self, core: &mut Core<S>, change: CommitNumber) {
+        self.past.forgot_at = self.past.forgot_at.max(change);
+        core.state.put_row(FORGOT_AT.to_vec(), pack(&self.past.forgot_at));
     }
 
     /// Whether an image was known before the home went back.
-    fn is_forgotten(&self, key: &Key) -> Result<bool, StorageError> {
-        if self.uplink.past.forgot_at == CommitNumber::ZERO {
+    fn is_forgotten<S: MetaStore>(&self, core: &Core<S>, key: &Key) -> Result<bool, StorageError> {
+        if self.past.forgot_at == CommitNumber::ZERO {
             return Ok(false);
         }
-        let known = self.row_of(key)?;
-        Ok(known.is_some_and(|known| known.number < self.uplink.past.forgot_at))
+        let known = core.state.row_of(key)?;
+        Ok(known.is_some_and(|known| known.number < self.past.forgot_at))
     }
 
     /// An entry, if a parent's answer has to know of it.
-    pub(crate) fn seen_entry(&self, parent: FileId, name: &Name) -> Result<Option<Entry>, StorageError> {
+    pub(crate) fn seen_entry<S: MetaStore>(
+        &self,
+        core: &Core<S>,
+        parent: FileId,
+        name: &Name,
+    ) -> Result<Option<Entry>, StorageError> {
         let key = Key::Entry(parent, name.clone());
-        if self.is_forgotten(&key)? { Ok(None) } else { self.entry(parent, name) }
+        if self.is_forgotten(core, &key)? { Ok(None) } else { core.state.entry(parent, name) }
     }
 
     /// A file, if a parent's answer has to know of what it is.
-    pub(crate) fn seen_inode(&self, file: FileId) -> Result<Option<Arc<Inode>>, StorageError> {
-        if self.is_forgotten(&Key::Inode(file))? { Ok(None) } else { self.inode(file) }
+    pub(crate) fn seen_inode<S: MetaStore>(
+        &self,
+        core: &Core<S>,
+        file: FileId,
+    ) -> Result<Option<Arc<Inode>>, StorageError> {
+        if self.is_forgotten(core, &Key::Inode(file))? { Ok(None) } else { core.state.inode(file) }
     }
 
     /// From now on another parent vouches.
-    pub(crate) fn note_move(&mut self) {
-        if self.config.role == Role::Client && self.state.synced() {
-            self.uplink.past.moved_at = self.state.change().next();
-            self.uplink.past.moved_since = None;
-            self.state.put_row(MOVED_AT.to_vec(), pack(&self.uplink.past.moved_at));
+    pub(crate) fn note_move<S: MetaStore>(&mut self, core: &mut Core<S>) {
+        if core.config.role == Role::Client && core.state.synced() {
+            self.past.moved_at = core.state.change().next();
+            self.past.moved_since = None;
+            core.state.put_row(MOVED_AT.to_vec(), pack(&self.past.moved_at));
         }
     }
 
     /// What was seen before a move and the home still does not have, long after: whoever had it is gone with it, or away
     /// for longer than anybody waits to look at a directory. From then on the parent's word counts.
-    pub(crate) fn forget_unheard(&mut self) {
-        if self.uplink.past.moved_at == CommitNumber::ZERO {
+    pub(crate) fn forget_unheard<S: MetaStore>(&mut self, core: &mut Core<S>) {
+        if self.past.moved_at == CommitNumber::ZERO {
             return;
         }
-        let since = *self.uplink.past.moved_since.get_or_insert(self.now);
-        let is_home_there = self.is_trusted() && self.is_home_reachable(self.now) == Some(true);
-        if is_home_there && self.now >= since + self.config.seen_kept {
+        let since = *self.past.moved_since.get_or_insert(core.now);
+        let is_home_there = core.is_trusted() && self.is_home_reachable(core, core.now) == Some(true);
+        if is_home_there && core.now >= since + core.config.seen_kept {
             tracing::debug!("what was seen before a move and never came is forgotten");
-            (self.uplink.past.moved_at, self.uplink.past.moved_since) = (CommitNumber::ZERO, None);
-            self.state.delete_row(MOVED_AT.to_vec());
+            (self.past.moved_at, self.past.moved_since) = (CommitNumber::ZERO, None);
+            core.state.delete_row(MOVED_AT.to_vec());
         }
+    }
+
+    fn note_unvouched<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        pair: &KeyImage,
+        seen: &mut Seen,
+    ) -> Result<(), StorageError> {
+        let file = match (&pair.key, &pair.image) {
+            (Key::Inode(file), _) => Some(*file),
+            (Key::Entry(parent, name), image) => {
+                let known = self.unvouched_entry(core, *parent, name)?;
+                self.note_seen(core, known, seen);
+                image.as_ref().and_then(|image| if let Image::Entry(entry) = image { Some(entry.file) } else { None })
+            }
+            _ => None,
+        };
+        if let Some(file) = file
+            && let Some(inode) = self.unvouched_inode(core, file)?
+        {
+            self.note_seen_file(core, &inode, seen)?;
+        }
+        Ok(())
+    }
+
+    fn may_undo_inode<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        old: &Inode,
+        new: &Inode,
+    ) -> Result<bool, StorageError> {
+        // A record of ours met a conflict there, which is reported: what follows from that is not to be taken apart.
+        if new.merged_into.is_some() {
+            return Ok(false);
+        }
+        for (old, new) in [(old.version, new.version), (old.attr_version.0, new.attr_version.0)] {
+            if self.is_unheard(core, old, new) && !self.is_built_upon(core, new, old)? {
+                return Ok(true);
+            }
+        }
+        if old.is_removed() && !new.is_removed() {
+            return Ok(true);
+        }
+        // A record that moves a file shows in the entry where it stands now.
+        for place in old.places.iter().filter(|place| !new.places.contains(place)) {
+            if self.is_put_by_others(core, place.parent, &place.name)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn is_put_by_others<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        parent: FileId,
+        name: &Name,
+    ) -> Result<bool, StorageError> {
+        Ok(self.unvouched_entry(core, parent, name)?.is_some_and(|version| self.is_foreign(core, version)))
+    }
+
+    /// The version of an entry that we know without this parent's word.
+    fn unvouched_entry<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        parent: FileId,
+        name: &Name,
+    ) -> Result<Option<RecordId>, StorageError> {
+        Ok(match self.unvouched_image(core, &Key::Entry(parent, name.clone()))? {
+            Some(Image::Entry(entry)) => Some(entry.version),
+            _ => None,
+        })
+    }
+
+    /// What we know of a file without this parent's word.
+    fn unvouched_inode<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        file: FileId,
+    ) -> Result<Option<Arc<Inode>>, StorageError> {
+        Ok(match self.unvouched_image(core, &Key::Inode(file))? {
+            Some(Image::Inode(inode)) => Some(inode),
+            _ => None,
+        })
+    }
+
+    /// What a former parent said last of a key, or what we guessed since.
+    fn unvouched_image<S: MetaStore>(&mut self, core: &mut Core<S>, key: &Key) -> Result<Option<Image>, StorageError> {
+        let known = match core.state.shadow(key)? {
+            Some(shadow) => Some((shadow.number, shadow.image)),
+            None => core.state.tx().numbered(key)?.map(|known| (known.number, Some(known.image))),
+        };
+        Ok(known
+            .filter(|(number, _)| (self.past.forgot_at..self.past.moved_at).contains(number))
+            .and_then(|(_, image)| image))
+    }
+
+    /// Whether `old` is the record of somebody else, and `new` does not tell that its writer knew of it.
+    fn is_unheard<S: MetaStore>(&self, core: &Core<S>, old: RecordId, new: RecordId) -> bool {
+        let is_later = new.origin() == old.origin() && new.sequence() >= old.sequence();
+        self.is_foreign(core, old) && !is_later
+    }
+
+    /// Whether records of ours lead from one of somebody else to a later one: who has the later one has what it was built upon.
+    fn is_built_upon<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        record: RecordId,
+        old: RecordId,
+    ) -> Result<bool, StorageError> {
+        let mut at = record;
+        while at != old {
+            let Some(base) = self.base_of(core, at)? else { return Ok(false) };
+            // Bases go back, so the walk ends.
+            if base.origin() == at.origin() && base.sequence() >= at.sequence() {
+                return Ok(false);
+            }
+            at = base;
+        }
+        Ok(true)
+    }
+
+    /// What a record of ours was built upon, as far as that is known.
+    fn base_of<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        record: RecordId,
+    ) -> Result<Option<RecordId>, StorageError> {
+        if let Some(base) = self.past.built_upon.get(&record) {
+            return Ok(Some(*base));
+        }
+        let Some(position) = core.state.log().place_of(record) else { return Ok(None) };
+        Ok(core.state.log_entry_left(position)?.and_then(|entry| base_in(&entry.record.op)))
+    }
+
+    /// A record of ours leaves the log. Until the move is forgotten the parent may say for the first time what became of it.
+    pub(crate) fn note_built_upon<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        position: LogPosition,
+    ) -> Result<(), StorageError> {
+        if self.past.moved_at == CommitNumber::ZERO {
+            self.past.built_upon.clear();
+            return Ok(());
+        }
+        let Some(entry) = core.state.log_entry_left(position)? else { return Ok(()) };
+        if let Some(base) = base_in(&entry.record.op) {
+            self.past.built_upon.insert(entry.record.id, base);
+        }
+        if self.past.built_upon.len() > BUILT_UPON_MAX {
+            self.past.built_upon.pop_first();
+        }
+        Ok(())
+    }
+
+    pub(crate) fn is_foreign<S: MetaStore>(&self, core: &Core<S>, record: RecordId) -> bool {
+        let origin = record.origin();
+        origin != core.config.origin && origin != OriginId::GENESIS && !self.was_written_again(record)
+    }
+
+    /// Whether a record of ours under a former origin is lost, or nobody has confirmed it: it was written again by another name.
+    pub(crate) fn was_written_again(&self, record: RecordId) -> bool {
+        let lost = self.past.lost_after.get(&record.origin());
+        lost.is_some_and(|(after, through)| *after < record.sequence() && record.sequence() <= *through)
+    }
+}
+
+impl<S: MetaStore> Replica<S> {
+    /// Our own records of an origin after the first of these and up to the second are lost, or nobody has confirmed them: they were
+    /// written again under another.
+    pub(crate) fn note_lost_after(&mut self, origin: OriginId, (after, through): (u64, u64)) {
+        self.uplink.past.lost_after.insert(origin, (after, through));
+        self.contents.call_looks_off(&self.uplink);
+        let mut key = LOST_AFTER.to_vec();
+        key.extend(origin.raw().to_be_bytes());
+        self.core.state.put_row(key, pack(&(after, through)));
     }
 
     /// Takes images out of a cut that would undo what we have seen of others.
@@ -155,49 +328,31 @@ impl<S: MetaStore> Replica<S> {
     /// that named it knows of it: what that says came after.)
     pub(crate) fn unheard_in(&mut self, images: &[KeyImage], named: &Seen) -> Result<Seen, StorageError> {
         let mut seen = Seen::default();
-        if self.config.role != Role::Client || self.uplink.past.moved_at == CommitNumber::ZERO {
+        if self.core.config.role != Role::Client || self.uplink.past.moved_at == CommitNumber::ZERO {
             return Ok(seen);
         }
         for pair in images {
             if self.may_undo(pair)? {
-                self.note_unvouched(pair, &mut seen)?;
+                self.uplink.note_unvouched(&mut self.core, pair, &mut seen)?;
             }
         }
         Ok(seen.beyond(named))
     }
 
-    fn note_unvouched(&mut self, pair: &KeyImage, seen: &mut Seen) -> Result<(), StorageError> {
-        let file = match (&pair.key, &pair.image) {
-            (Key::Inode(file), _) => Some(*file),
-            (Key::Entry(parent, name), image) => {
-                let known = self.unvouched_entry(*parent, name)?;
-                self.note_seen(known, seen);
-                image.as_ref().and_then(|image| if let Image::Entry(entry) = image { Some(entry.file) } else { None })
-            }
-            _ => None,
-        };
-        if let Some(file) = file
-            && let Some(inode) = self.unvouched_inode(file)?
-        {
-            self.note_seen_file(&inode, seen)?;
-        }
-        Ok(())
-    }
-
     /// What stays is not vouched for, and neither is a listing in which it stands.
     fn doubt(&mut self, refused: KeyImage) {
         if let Key::Entry(parent, _) = refused.key {
-            self.doubt_listing(parent);
+            self.watches.doubt_listing(&mut self.core, parent);
         }
         if let Some(Image::Inode(inode)) = refused.image {
-            inode.places.iter().for_each(|place| self.doubt_listing(place.parent));
+            inode.places.iter().for_each(|place| self.watches.doubt_listing(&mut self.core, place.parent));
         }
     }
 
     fn may_undo(&mut self, pair: &KeyImage) -> Result<bool, StorageError> {
         match (&pair.key, &pair.image) {
-            (Key::Inode(file), Some(Image::Inode(new))) => match self.unvouched_inode(*file)? {
-                Some(old) => self.may_undo_inode(&old, new),
+            (Key::Inode(file), Some(Image::Inode(new))) => match self.uplink.unvouched_inode(&mut self.core, *file)? {
+                Some(old) => self.uplink.may_undo_inode(&mut self.core, &old, new),
                 None => Ok(false),
             },
             (Key::Entry(parent, name), Some(Image::Entry(new))) => {
@@ -209,138 +364,29 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    fn may_undo_inode(&mut self, old: &Inode, new: &Inode) -> Result<bool, StorageError> {
-        // A record of ours met a conflict there, which is reported: what follows from that is not to be taken apart.
-        if new.merged_into.is_some() {
-            return Ok(false);
-        }
-        for (old, new) in [(old.version, new.version), (old.attr_version.0, new.attr_version.0)] {
-            if self.is_unheard(old, new) && !self.is_built_upon(new, old)? {
-                return Ok(true);
-            }
-        }
-        if old.is_removed() && !new.is_removed() {
-            return Ok(true);
-        }
-        // A record that moves a file shows in the entry where it stands now.
-        for place in old.places.iter().filter(|place| !new.places.contains(place)) {
-            if self.is_put_by_others(place.parent, &place.name)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
     fn may_undo_entry(
         &mut self,
         parent: FileId,
         name: &Name,
         new: Option<(RecordId, FileId)>,
     ) -> Result<bool, StorageError> {
-        if let Some(old) = self.unvouched_entry(parent, name)? {
-            return Ok(self.is_unheard(old, new.map_or(RecordId::GENESIS, |(version, _)| version)));
+        if let Some(old) = self.uplink.unvouched_entry(&mut self.core, parent, name)? {
+            return Ok(self.uplink.is_unheard(&self.core, old, new.map_or(RecordId::GENESIS, |(version, _)| version)));
         }
         // The name is free as far as we know. The file may have been taken away from it.
         let Some((_, file)) = new.filter(|_| !self.watches.is_free(parent, name)) else { return Ok(false) };
-        let Some(inode) = self.unvouched_inode(file)? else { return Ok(false) };
+        let Some(inode) = self.uplink.unvouched_inode(&mut self.core, file)? else { return Ok(false) };
         let place = Place { parent, name: name.clone() };
-        let is_there = wayfs_tree::has_name(&self.tx(), file, &inode, &place)?;
+        let is_there = wayfs_tree::has_name(&self.core.state.tx(), file, &inode, &place)?;
         let key = Key::Entry(parent, name.clone());
-        if is_there || self.tx().numbered(&key)?.is_some() || self.shadow(&key)?.is_some() {
+        if is_there || self.core.state.tx().numbered(&key)?.is_some() || self.core.state.shadow(&key)?.is_some() {
             return Ok(false);
         }
         let mut is_elsewhere = inode.is_removed();
         for place in &inode.places {
-            is_elsewhere |= self.is_put_by_others(place.parent, &place.name)?;
+            is_elsewhere |= self.uplink.is_put_by_others(&mut self.core, place.parent, &place.name)?;
         }
         Ok(is_elsewhere)
-    }
-
-    fn is_put_by_others(&mut self, parent: FileId, name: &Name) -> Result<bool, StorageError> {
-        Ok(self.unvouched_entry(parent, name)?.is_some_and(|version| self.is_foreign(version)))
-    }
-
-    /// The version of an entry that we know without this parent's word.
-    fn unvouched_entry(&mut self, parent: FileId, name: &Name) -> Result<Option<RecordId>, StorageError> {
-        Ok(match self.unvouched_image(&Key::Entry(parent, name.clone()))? {
-            Some(Image::Entry(entry)) => Some(entry.version),
-            _ => None,
-        })
-    }
-
-    /// What we know of a file without this parent's word.
-    fn unvouched_inode(&mut self, file: FileId) -> Result<Option<Arc<Inode>>, StorageError> {
-        Ok(match self.unvouched_image(&Key::Inode(file))? {
-            Some(Image::Inode(inode)) => Some(inode),
-            _ => None,
-        })
-    }
-
-    /// What a former parent said last of a key, or what we guessed since.
-    fn unvouched_image(&mut self, key: &Key) -> Result<Option<Image>, StorageError> {
-        let known = match self.shadow(key)? {
-            Some(shadow) => Some((shadow.number, shadow.image)),
-            None => self.tx().numbered(key)?.map(|known| (known.number, Some(known.image))),
-        };
-        Ok(known
-            .filter(|(number, _)| (self.uplink.past.forgot_at..self.uplink.past.moved_at).contains(number))
-            .and_then(|(_, image)| image))
-    }
-
-    /// Whether `old` is the record of somebody else, and `new` does not tell that its writer knew of it.
-    fn is_unheard(&self, old: RecordId, new: RecordId) -> bool {
-        let is_later = new.origin() == old.origin() && new.sequence() >= old.sequence();
-        self.is_foreign(old) && !is_later
-    }
-
-    /// Whether records of ours lead from one of somebody else to a later one: who has the later one has what it was built upon.
-    fn is_built_upon(&mut self, record: RecordId, old: RecordId) -> Result<bool, StorageError> {
-        let mut at = record;
-        while at != old {
-            let Some(base) = self.base_of(at)? else { return Ok(false) };
-            // Bases go back, so the walk ends.
-            if base.origin() == at.origin() && base.sequence() >= at.sequence() {
-                return Ok(false);
-            }
-            at = base;
-        }
-        Ok(true)
-    }
-
-    /// What a record of ours was built upon, as far as that is known.
-    fn base_of(&mut self, record: RecordId) -> Result<Option<RecordId>, StorageError> {
-        if let Some(base) = self.uplink.past.built_upon.get(&record) {
-            return Ok(Some(*base));
-        }
-        let Some(position) = self.state.log().place_of(record) else { return Ok(None) };
-        Ok(self.log_entry_left(position)?.and_then(|entry| base_in(&entry.record.op)))
-    }
-
-    /// A record of ours leaves the log. Until the move is forgotten the parent may say for the first time what became of it.
-    pub(crate) fn note_built_upon(&mut self, position: LogPosition) -> Result<(), StorageError> {
-        if self.uplink.past.moved_at == CommitNumber::ZERO {
-            self.uplink.past.built_upon.clear();
-            return Ok(());
-        }
-        let Some(entry) = self.log_entry_left(position)? else { return Ok(()) };
-        if let Some(base) = base_in(&entry.record.op) {
-            self.uplink.past.built_upon.insert(entry.record.id, base);
-        }
-        if self.uplink.past.built_upon.len() > BUILT_UPON_MAX {
-            self.uplink.past.built_upon.pop_first();
-        }
-        Ok(())
-    }
-
-    pub(crate) fn is_foreign(&self, record: RecordId) -> bool {
-        let origin = record.origin();
-        origin != self.config.origin && origin != OriginId::GENESIS && !self.was_written_again(record)
-    }
-
-    /// Whether a record of ours under a former origin is lost, or nobody has confirmed it: it was written again by another name.
-    pub(crate) fn was_written_again(&self, record: RecordId) -> bool {
-        let lost = self.uplink.past.lost_after.get(&record.origin());
-        lost.is_some_and(|(after, through)| *after < record.sequence() && record.sequence() <= *through)
     }
 }
 

@@ -14,10 +14,11 @@
 //! ```
 
 use crate::api::Role;
-use crate::replica::{Replica, StepError};
+use crate::histories::Histories;
+use crate::replica::{Core, Replica, StepError};
 use crate::requests::{Attempt, On, Waiting};
 use crate::state::position::LogPosition;
-use crate::upstream::UplinkState;
+use crate::upstream::{Uplink, UplinkState};
 use wayfs_types::request::Answer;
 use wayfs_types::{FsError, MetaStore, StorageError};
 use wayfs_wire::{AskId, Up};
@@ -26,96 +27,22 @@ use wayfs_wire::{AskId, Up};
 const TIMES_MAX: u8 = 4;
 
 impl<S: MetaStore> Replica<S> {
-    /// [`wayfs_types::request::Request::Refresh`].
-    pub(crate) fn attempt_refresh(&mut self, waiting: &mut Waiting) -> Result<Attempt, StepError> {
-        if self.config.role == Role::Home || waiting.is_answered() {
-            return Ok(Attempt::Done(Ok(Answer::Done)));
-        }
-        if waiting.offline {
-            let is_late = self.uplink.session.is_some() && self.now >= waiting.deadline;
-            return Ok(Attempt::Done(Err(if is_late { FsError::TimedOut } else { FsError::Unreachable })));
-        }
-        if !self.is_trusted() {
-            return Ok(if self.is_catching_up() {
-                Attempt::Park(On::Session)
-            } else {
-                Attempt::Done(Err(FsError::Unreachable))
-            });
-        }
-        waiting.questions += 1;
-        if waiting.questions > TIMES_MAX {
-            return Ok(Attempt::Done(Err(FsError::Unreachable)));
-        }
-        Ok(match self.ask_catch() {
-            Some(ask) => Attempt::Park(On::Ask(ask)),
-            None => Attempt::Done(Err(FsError::Unreachable)),
-        })
-    }
-
-    pub(crate) fn ask_catch(&mut self) -> Option<AskId> {
-        let upstream = self.uplink.session.as_mut()?;
-        let ask = upstream.next_ask();
-        self.tell_parent(Up::Catch { ask });
-        Some(ask)
-    }
-
-    /// The parent does not have what another confirmed of our own records. It may not have heard of it yet; or the home was
-    /// put back to an older copy, or another took its place, and it never will. So it is asked to catch up, with each ping
-    /// until it has.
-    pub(crate) fn ask_whether_lost(&mut self) {
-        let waits = |up: &crate::upstream::Upstream| up.state == UplinkState::Migrating && up.migration.is_none();
-        if self.config.role != Role::Client || !self.uplink.session.as_ref().is_some_and(waits) {
-            return;
-        }
-        let ask = self.ask_catch();
-        if let Some(upstream) = self.uplink.session.as_mut() {
-            upstream.migration = ask;
-        }
-    }
-
-    /// A session begins: notes whether the parent lacks what the home had of the numbers before this one, and asks what is lost.
-    pub(crate) fn note_what_parent_lacks(&mut self) -> Result<(), StorageError> {
-        if self.config.role != Role::Client {
-            return Ok(());
-        }
-        let lacks_former = !self.lost_of_former()?.is_empty();
-        if let Some(upstream) = self.uplink.session.as_mut() {
-            upstream.lacks_former = lacks_former;
-        }
-        self.ask_what_is_lost();
-        Ok(())
-    }
-
-    /// The parent was put back, or heard that the home was. What we saw and the home lacks is lost, and no question may wait for
-    /// it. But a station that was put back lacks what the home has, too, until it has caught up: it is asked to, with each ping
-    /// until it has. So is a parent that lacks what we wrote under another number: that number may have been given up before the home was put
-    /// back, and then nothing of the present one is lost.
-    pub(crate) fn ask_what_is_lost(&mut self) {
-        let is_due =
-            |up: &crate::upstream::Upstream| (up.lost_before.is_some() || up.lacks_former) && up.loss_ask.is_none();
-        if self.config.role != Role::Client || !self.uplink.session.as_ref().is_some_and(is_due) {
-            return;
-        }
-        let ask = self.ask_catch();
-        if let Some(upstream) = self.uplink.session.as_mut() {
-            upstream.loss_ask = ask;
-        }
-    }
-
     /// The parent was told all that the home has, or cannot reach it. If that lost something of ours of the origins that we had before, it
     /// is written again, though nothing of our own is lost.
     fn end_loss(&mut self, reached: bool) -> Result<(), StorageError> {
-        let Some(upstream) = self.uplink.session.as_mut() else { return Ok(()) };
+        let (Some(upstream), Some(line)) = (self.uplink.session.as_mut(), self.core.line.as_mut()) else {
+            return Ok(());
+        };
         upstream.loss_ask = None;
-        let (peer, stamp) = (upstream.peer, upstream.stamp);
+        let (peer, stamp) = (line.peer, line.stamp);
         if !reached {
             return Ok(());
         }
         upstream.lacks_former = false;
         if let Some(change) = upstream.lost_before.take() {
-            self.forget_seen_before(change);
+            self.uplink.forget_seen_before(&mut self.core, change);
         }
-        if !self.lost_of_former()?.is_empty() {
+        if !Histories::lost_of_former(&mut self.core, &self.uplink)?.is_empty() {
             // It said so before it had caught up.
             self.histories.note_caught_up(stamp);
             self.disconnect(peer, "the home has less of ours of before than it had: begin anew".to_owned());
@@ -125,11 +52,11 @@ impl<S: MetaStore> Replica<S> {
 
     /// The parent was told all that the home has, or cannot reach it.
     fn end_migration(&mut self, reached: bool) {
-        let own = self.config.origin;
-        let Some(upstream) = self.uplink.session.as_mut() else { return };
+        let own = self.core.config.origin;
+        let (Some(upstream), Some(line)) = (self.uplink.session.as_mut(), self.core.line.as_mut()) else { return };
         upstream.migration = None;
-        let (has, peer, stamp) = (upstream.applied_of(own), upstream.peer, upstream.stamp);
-        if upstream.state != UplinkState::Migrating || !reached || self.is_on_its_way(has) {
+        let (has, peer, stamp) = (upstream.applied_of(own), line.peer, line.stamp);
+        if line.state != UplinkState::Migrating || !reached || Uplink::is_on_its_way(&self.core, has) {
             return;
         }
         if self.histories.has_former() {
@@ -142,28 +69,17 @@ impl<S: MetaStore> Replica<S> {
         self.begin_after_a_loss(has);
     }
 
-    /// Whether what the home lacks of our own records is in our log yet.
-    pub(crate) fn is_on_its_way(&self, has: u64) -> bool {
-        let own = self.config.origin;
-        let next = self
-            .state
-            .log()
-            .from(LogPosition::START)
-            .find(|(_, item)| item.id.origin() == own && item.id.sequence() > has);
-        next.is_some_and(|(_, item)| item.after <= has)
-    }
-
     /// The home has only so many of our records, and had more.
     pub(crate) fn begin_after_a_loss(&mut self, has: u64) {
         self.histories.note_lost_after(has);
         // Of others it lost as much: no question may wait for that.
-        self.forget_what_was_seen();
+        self.uplink.forget_what_was_seen(&mut self.core);
         self.begin_fork(format!("the home has {has} records of ours, and had more: it was put back, or replaced"));
     }
 
     /// The parent answered: what it had is told, or it cannot reach the home.
     pub(crate) fn handle_caught(&mut self, ask: AskId, reached: bool) -> Result<(), StorageError> {
-        if self.config.role == Role::Client {
+        if self.core.config.role == Role::Client {
             if self.uplink.session.as_ref().is_some_and(|upstream| upstream.migration == Some(ask)) {
                 self.end_migration(reached);
             } else if self.uplink.session.as_ref().is_some_and(|upstream| upstream.loss_ask == Some(ask)) {
@@ -176,7 +92,100 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         self.requests.answered_plainly(ask);
-        self.note_caught(ask, reached);
+        self.children.note_caught(&self.core, ask, reached);
         Ok(())
+    }
+}
+
+impl Uplink {
+    /// A session begins: notes whether the parent lacks what the home had of the numbers before this one, and asks what is lost.
+    pub(crate) fn note_what_parent_lacks<S: MetaStore>(&mut self, core: &mut Core<S>) -> Result<(), StorageError> {
+        if core.config.role != Role::Client {
+            return Ok(());
+        }
+        let lacks_former = !Histories::lost_of_former(core, self)?.is_empty();
+        if let Some(upstream) = self.session.as_mut() {
+            upstream.lacks_former = lacks_former;
+        }
+        self.ask_what_is_lost(core);
+        Ok(())
+    }
+
+    /// [`wayfs_types::request::Request::Refresh`].
+    pub(crate) fn attempt_refresh<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        waiting: &mut Waiting,
+    ) -> Result<Attempt, StepError> {
+        if core.config.role == Role::Home || waiting.is_answered() {
+            return Ok(Attempt::Done(Ok(Answer::Done)));
+        }
+        if waiting.offline {
+            let is_late = self.session.is_some() && core.now >= waiting.deadline;
+            return Ok(Attempt::Done(Err(if is_late { FsError::TimedOut } else { FsError::Unreachable })));
+        }
+        if !core.is_trusted() {
+            return Ok(if self.is_catching_up(core) {
+                Attempt::Park(On::Session)
+            } else {
+                Attempt::Done(Err(FsError::Unreachable))
+            });
+        }
+        waiting.questions += 1;
+        if waiting.questions > TIMES_MAX {
+            return Ok(Attempt::Done(Err(FsError::Unreachable)));
+        }
+        Ok(match Self::ask_catch(core) {
+            Some(ask) => Attempt::Park(On::Ask(ask)),
+            None => Attempt::Done(Err(FsError::Unreachable)),
+        })
+    }
+
+    pub(crate) fn ask_catch<S: MetaStore>(core: &mut Core<S>) -> Option<AskId> {
+        let ask = core.next_ask()?;
+        core.tell_parent(Up::Catch { ask });
+        Some(ask)
+    }
+
+    /// The parent does not have what another confirmed of our own records. It may not have heard of it yet; or the home was
+    /// put back to an older copy, or another took its place, and it never will. So it is asked to catch up, with each ping
+    /// until it has.
+    pub(crate) fn ask_whether_lost<S: MetaStore>(&mut self, core: &mut Core<S>) {
+        let waits = |up: &crate::upstream::Upstream| up.migration.is_none();
+        let is_migrating = core.standing() == Some(UplinkState::Migrating);
+        if core.config.role != Role::Client || !is_migrating || !self.session.as_ref().is_some_and(waits) {
+            return;
+        }
+        let ask = Self::ask_catch(core);
+        if let Some(upstream) = self.session.as_mut() {
+            upstream.migration = ask;
+        }
+    }
+
+    /// The parent was put back, or heard that the home was. What we saw and the home lacks is lost, and no question may wait for
+    /// it. But a station that was put back lacks what the home has, too, until it has caught up: it is asked to, with each ping
+    /// until it has. So is a parent that lacks what we wrote under another number: that number may have been given up before the home was put
+    /// back, and then nothing of the present one is lost.
+    pub(crate) fn ask_what_is_lost<S: MetaStore>(&mut self, core: &mut Core<S>) {
+        let is_due =
+            |up: &crate::upstream::Upstream| (up.lost_before.is_some() || up.lacks_former) && up.loss_ask.is_none();
+        if core.config.role != Role::Client || !self.session.as_ref().is_some_and(is_due) {
+            return;
+        }
+        let ask = Self::ask_catch(core);
+        if let Some(upstream) = self.session.as_mut() {
+            upstream.loss_ask = ask;
+        }
+    }
+
+    /// Whether what the home lacks of our own records is in our log yet.
+    pub(crate) fn is_on_its_way<S: MetaStore>(core: &Core<S>, has: u64) -> bool {
+        let own = core.config.origin;
+        let next = core
+            .state
+            .log()
+            .from(LogPosition::START)
+            .find(|(_, item)| item.id.origin() == own && item.id.sequence() > has);
+        next.is_some_and(|(_, item)| item.after <= has)
     }
 }

@@ -23,9 +23,10 @@
 use crate::api::Role;
 use crate::children::interest::directories_of;
 use crate::locks::requests::{LockAsk, lock_error};
-use crate::replica::{Replica, StepError};
+use crate::replica::{Core, Replica, StepError};
 use crate::requests::{Attempt, On, Waiting};
 use crate::state::tables::Numbered;
+use crate::upstream::Uplink;
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_types::request::{
     Answer, Change, LockFamily, LockKind, LockOwner, LockRange, LockRequest, Outcome, RequestId,
@@ -90,45 +91,6 @@ fn place_of(change: &Change) -> Option<(FileId, Name)> {
 }
 
 impl<S: MetaStore> Replica<S> {
-    /// Whether a file is, or stands in, a directory in which the home decides at once, as far as it is known here.
-    ///
-    /// # Errors
-    /// [`StorageError`] if that cannot be read: then nobody may decide as if it were not so.
-    pub fn is_the_homes(&self, file: FileId) -> Result<bool, StorageError> {
-        let Some(inode) = self.inode_meant(file)? else { return Ok(false) };
-        if inode.is_exclusive() {
-            return Ok(true);
-        }
-        for directory in directories_of(&inode) {
-            if self.is_exclusive(directory)? {
-                return Ok(true);
-            }
-        }
-        Ok(!self.unlisted_exclusive(file, &inode)?.is_empty())
-    }
-
-    pub(crate) fn is_exclusive(&self, directory: FileId) -> Result<bool, StorageError> {
-        let (is_exclusive, into) = self.state.look(&Key::Inode(directory), |row| match row {
-            Some(Numbered { image: Image::Inode(inode), .. }) => (inode.is_exclusive(), inode.merged_into),
-            Some(_) | None => (false, None),
-        })?;
-        if into.is_none() {
-            return Ok(is_exclusive);
-        }
-        Ok(self.inode_meant(directory)?.is_some_and(|inode| inode.is_exclusive()))
-    }
-
-    /// The exclusive directories that a change is about.
-    fn exclusive_among(&self, change: &Change) -> Result<BTreeSet<FileId>, StorageError> {
-        let mut exclusive = BTreeSet::new();
-        for file in self.rights_for(change)? {
-            if self.is_exclusive(file)? {
-                exclusive.insert(file);
-            }
-        }
-        Ok(exclusive)
-    }
-
     /// The next claim that a change needs and has not; `None`: go ahead.
     pub(crate) fn missing_claim(
         &mut self,
@@ -136,18 +98,18 @@ impl<S: MetaStore> Replica<S> {
         waiting: &mut Waiting,
         change: &Change,
     ) -> Result<Option<Attempt>, StepError> {
-        if self.config.role != Role::Client {
+        if self.core.config.role != Role::Client {
             return Ok(None);
         }
         if let Some(error) = self.uplink.claims.refused.remove(&id) {
             return Ok(Some(Attempt::Done(Err(error))));
         }
-        let wanted = self.exclusive_among(change)?;
+        let wanted = Uplink::exclusive_among(&self.core, change)?;
         if wanted.is_empty() {
             return Ok(None);
         }
-        if !self.is_trusted() {
-            let may_come = !waiting.offline && self.now < waiting.deadline;
+        if !self.core.is_trusted() {
+            let may_come = !waiting.offline && self.core.now < waiting.deadline;
             let otherwise = Attempt::Done(Err(FsError::Unreachable));
             return Ok(Some(if may_come { Attempt::Park(On::Session) } else { otherwise }));
         }
@@ -163,8 +125,8 @@ impl<S: MetaStore> Replica<S> {
             return self.missing_claim(id, waiting, change);
         }
         let request = claim(id, next);
-        let ask = self.ask_lock(LockAsk::Claim(id, request));
-        self.post_in_turn(Up::Lock { ask, request });
+        let ask = self.locks.ask_lock(&mut self.core, LockAsk::Claim(id, request));
+        self.locks.post_in_turn(&mut self.core, Up::Lock { ask, request });
         Ok(Some(Attempt::Park(On::Claim)))
     }
 
@@ -173,7 +135,7 @@ impl<S: MetaStore> Replica<S> {
         if !self.requests.is_waiting(id) {
             if verdict == LockVerdict::Granted {
                 let LockRequest { file, family, owner, range, .. } = *request;
-                self.post_in_turn(Up::Unlock { file, family, owner, range });
+                self.locks.post_in_turn(&mut self.core, Up::Unlock { file, family, owner, range });
             }
             return;
         }
@@ -199,7 +161,7 @@ impl<S: MetaStore> Replica<S> {
             let (family, owner, range) = (request.family, request.owner, request.range);
             // In a new session it is taken again, until the record is there; never waited for.
             let held = vec![LockRequest { wait: false, ..request }];
-            self.post_unlock(Up::Unlock { file, family, owner, range }, held);
+            self.locks.post_unlock(&mut self.core, Up::Unlock { file, family, owner, range }, held);
         }
         match (change, outcome) {
             (Change::Store { .. } | Change::Append { .. }, outcome) => Attempt::Done(outcome),
@@ -211,40 +173,6 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    /// Answers a change when the home has ordered it.
-    pub(crate) fn attempt_made(&mut self, waiting: &mut Waiting, mut made: Made) -> Result<Attempt, StepError> {
-        let own = self.config.origin;
-        if made.record.origin() != own || (waiting.offline && self.now >= waiting.deadline) {
-            return Ok(Attempt::Done(Err(FsError::TimedOut)));
-        }
-        if self.marks_committed(own)?.visible < made.record.sequence() {
-            if self.own_durable() < made.record.sequence() {
-                self.state.want_sync();
-            }
-            return Ok(Attempt::Park(On::Level));
-        }
-        let Some((parent, name)) = made.place.clone() else { return Ok(Attempt::Done(Ok(made.answer))) };
-        if !self.is_trusted() {
-            made.is_asked = false;
-            waiting.made = Some(made);
-            return Ok(Attempt::Park(On::Level));
-        }
-        // What met it is told behind the mark, and before the answer to a question.
-        if !made.is_asked {
-            let ask = self.ask(Question::Lookup { parent, name })?;
-            made.is_asked = true;
-            waiting.made = Some(made);
-            return Ok(Attempt::Park(On::Ask(ask)));
-        }
-        let is_met = self.image_of(&Key::Conflict(made.record))?
-            || self.inode(FileId::made_by(made.record))?.is_some_and(|inode| inode.merged_into.is_some());
-        Ok(Attempt::Done(if is_met { Err(FsError::Exists) } else { Ok(made.answer) }))
-    }
-
-    fn image_of(&mut self, key: &Key) -> Result<bool, StorageError> {
-        Ok(wayfs_tree::View::image(&self.tx(), key)?.is_some())
-    }
-
     /// A request is over: what it claimed is for others.
     pub(crate) fn end_claims(&mut self, id: RequestId) {
         if self.uplink.claims.is_known(id) {
@@ -252,14 +180,91 @@ impl<S: MetaStore> Replica<S> {
             self.uplink.claims.refused.remove(&id);
         }
         for ask in self.locks.abandon_claims(id) {
-            self.post_in_turn(Up::LockCancel { ask });
+            self.locks.post_in_turn(&mut self.core, Up::LockCancel { ask });
         }
     }
 
     fn let_go_of_claims(&mut self, id: RequestId) {
         for file in self.uplink.claims.held.remove(&id).unwrap_or_default() {
             let LockRequest { family, owner, range, .. } = claim(id, file);
-            self.post_in_turn(Up::Unlock { file, family, owner, range });
+            self.locks.post_in_turn(&mut self.core, Up::Unlock { file, family, owner, range });
         }
+    }
+}
+
+impl Uplink {
+    /// Answers a change when the home has ordered it.
+    pub(crate) fn attempt_made<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        waiting: &mut Waiting,
+        mut made: Made,
+    ) -> Result<Attempt, StepError> {
+        let own = core.config.origin;
+        if made.record.origin() != own || (waiting.offline && core.now >= waiting.deadline) {
+            return Ok(Attempt::Done(Err(FsError::TimedOut)));
+        }
+        if core.state.marks_committed(own)?.visible < made.record.sequence() {
+            if core.state.own_durable() < made.record.sequence() {
+                core.state.want_sync();
+            }
+            return Ok(Attempt::Park(On::Level));
+        }
+        let Some((parent, name)) = made.place.clone() else { return Ok(Attempt::Done(Ok(made.answer))) };
+        if !core.is_trusted() {
+            made.is_asked = false;
+            waiting.made = Some(made);
+            return Ok(Attempt::Park(On::Level));
+        }
+        // What met it is told behind the mark, and before the answer to a question.
+        if !made.is_asked {
+            let ask = self.ask(core, Question::Lookup { parent, name })?;
+            made.is_asked = true;
+            waiting.made = Some(made);
+            return Ok(Attempt::Park(On::Ask(ask)));
+        }
+        let is_met = Self::image_of(core, &Key::Conflict(made.record))?
+            || core.state.inode(FileId::made_by(made.record))?.is_some_and(|inode| inode.merged_into.is_some());
+        Ok(Attempt::Done(if is_met { Err(FsError::Exists) } else { Ok(made.answer) }))
+    }
+
+    /// Whether a file is, or stands in, a directory in which the home decides at once, as far as it is known here.
+    pub(crate) fn is_the_homes<S: MetaStore>(core: &Core<S>, file: FileId) -> Result<bool, StorageError> {
+        let Some(inode) = core.state.inode_meant(file)? else { return Ok(false) };
+        if inode.is_exclusive() {
+            return Ok(true);
+        }
+        for directory in directories_of(&inode) {
+            if Self::is_exclusive(core, directory)? {
+                return Ok(true);
+            }
+        }
+        Ok(!core.state.unlisted_exclusive(file, &inode)?.is_empty())
+    }
+
+    pub(crate) fn is_exclusive<S: MetaStore>(core: &Core<S>, directory: FileId) -> Result<bool, StorageError> {
+        let (is_exclusive, into) = core.state.look(&Key::Inode(directory), |row| match row {
+            Some(Numbered { image: Image::Inode(inode), .. }) => (inode.is_exclusive(), inode.merged_into),
+            Some(_) | None => (false, None),
+        })?;
+        if into.is_none() {
+            return Ok(is_exclusive);
+        }
+        Ok(core.state.inode_meant(directory)?.is_some_and(|inode| inode.is_exclusive()))
+    }
+
+    /// The exclusive directories that a change is about.
+    fn exclusive_among<S: MetaStore>(core: &Core<S>, change: &Change) -> Result<BTreeSet<FileId>, StorageError> {
+        let mut exclusive = BTreeSet::new();
+        for file in Self::rights_for(core, change)? {
+            if Self::is_exclusive(core, file)? {
+                exclusive.insert(file);
+            }
+        }
+        Ok(exclusive)
+    }
+
+    fn image_of<S: MetaStore>(core: &mut Core<S>, key: &Key) -> Result<bool, StorageError> {
+        Ok(wayfs_tree::View::image(&core.state.tx(), key)?.is_some())
     }
 }

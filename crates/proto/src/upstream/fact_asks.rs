@@ -9,9 +9,10 @@
 //! Whoever cannot be asked leaves a fact unknown. That a fact holds is remembered, since no fact ends.
 
 use crate::api::Role;
-use crate::replica::{Replica, StepError};
+use crate::replica::{Core, Replica, StepError};
 use crate::requests::{Attempt, On, Waiting};
 use crate::state::marks::content_named;
+use crate::upstream::Uplink;
 use std::collections::BTreeMap;
 use wayfs_types::request::Answer;
 use wayfs_types::{Fact, Facts, FileId, MetaStore, OriginId, RecordId, StorageError};
@@ -80,11 +81,11 @@ impl<S: MetaStore> Replica<S> {
         }
         let (unknown, theirs): (Vec<_>, Vec<_>) =
             asked.into_iter().zip(known.clone()).filter(|(_, facts)| !facts.is_known()).unzip();
-        if unknown.is_empty() || waiting.offline || waiting.questions > 0 || !self.is_trusted() {
+        if unknown.is_empty() || waiting.offline || waiting.questions > 0 || !self.core.is_trusted() {
             return Ok(Attempt::Done(Ok(Answer::Facts(known))));
         }
         waiting.questions += 1;
-        Ok(match self.ask_facts(FactAsk { versions: unknown, known: theirs, asker: None }) {
+        Ok(match self.uplink.ask_facts(&mut self.core, FactAsk { versions: unknown, known: theirs, asker: None }) {
             Some(ask) => Attempt::Park(On::Ask(ask)),
             None => Attempt::Done(Ok(Answer::Facts(known))),
         })
@@ -92,26 +93,10 @@ impl<S: MetaStore> Replica<S> {
 
     fn facts_known(&self, asked: &[AskedVersion]) -> Result<Vec<Facts>, StorageError> {
         let one = |asked: &AskedVersion| {
-            let inode = self.inode_meant(asked.file)?.filter(|inode| inode.version == asked.version);
+            let inode = self.core.state.inode_meant(asked.file)?.filter(|inode| inode.version == asked.version);
             self.record_facts(asked.version, inode.as_ref().and_then(|inode| content_named(inode)))
         };
         asked.iter().map(one).collect()
-    }
-
-    /// Puts a question to the parent. `None`: there is none, or too many are under way.
-    fn ask_facts(&mut self, asking: FactAsk) -> Option<AskId> {
-        let upstream = self.uplink.session.as_mut().filter(|upstream| upstream.fact_asks.len() < ASKS_MAX)?;
-        let ask = upstream.next_ask();
-        let versions = asking.versions.clone();
-        upstream.fact_asks.insert(ask, asking);
-        self.tell_parent(Up::Facts { ask, versions });
-        Some(ask)
-    }
-
-    /// Puts a question of our own to the parent.
-    pub(crate) fn ask_facts_of_our_own(&mut self, versions: Vec<AskedVersion>) -> Option<AskId> {
-        let known = vec![Facts::default(); versions.len()];
-        self.ask_facts(FactAsk { versions, known, asker: None })
     }
 
     /// A child asks: what we know, and what the home knows where we do not.
@@ -123,9 +108,9 @@ impl<S: MetaStore> Replica<S> {
     ) -> Result<(), StorageError> {
         let known = self.facts_known(&versions)?;
         let is_known = known.iter().all(|facts| facts.is_known());
-        if !is_known && self.config.role == Role::Station && self.is_trusted() {
+        if !is_known && self.core.config.role == Role::Station && self.core.is_trusted() {
             let asking = FactAsk { versions, known: known.clone(), asker: Some((child, ask)) };
-            if self.ask_facts(asking).is_some() {
+            if self.uplink.ask_facts(&mut self.core, asking).is_some() {
                 return Ok(());
             }
         }
@@ -145,19 +130,12 @@ impl<S: MetaStore> Replica<S> {
             None => {
                 for (asked, facts) in versions.iter().zip(both) {
                     self.uplink.facts.note(asked.version, facts);
-                    self.settle_former(asked.version, facts)?;
+                    self.contents.settle_former(&mut self.core, &self.uplink, asked.version, facts)?;
                 }
                 self.requests.answered_plainly(ask);
             }
         }
         Ok(())
-    }
-
-    /// A child's session is over: its next one gives its numbers to other questions.
-    pub(crate) fn drop_fact_asks_of(&mut self, child: OriginId) {
-        if let Some(upstream) = self.uplink.session.as_mut() {
-            upstream.fact_asks.retain(|_, asking| asking.asker.is_none_or(|(asker, _)| asker != child));
-        }
     }
 
     /// The parent is gone: children that asked get what we know ourselves.
@@ -168,5 +146,34 @@ impl<S: MetaStore> Replica<S> {
                 self.children.tell(child, Down::Facts { ask, facts: known });
             }
         }
+    }
+}
+
+impl Uplink {
+    /// A child's session is over: its next one gives its numbers to other questions.
+    pub(crate) fn drop_fact_asks_of(&mut self, child: OriginId) {
+        if let Some(upstream) = self.session.as_mut() {
+            upstream.fact_asks.retain(|_, asking| asking.asker.is_none_or(|(asker, _)| asker != child));
+        }
+    }
+
+    /// Puts a question to the parent. `None`: there is none, or too many are under way.
+    fn ask_facts<S: MetaStore>(&mut self, core: &mut Core<S>, asking: FactAsk) -> Option<AskId> {
+        let upstream = self.session.as_mut().filter(|upstream| upstream.fact_asks.len() < ASKS_MAX)?;
+        let ask = core.next_ask()?;
+        let versions = asking.versions.clone();
+        upstream.fact_asks.insert(ask, asking);
+        core.tell_parent(Up::Facts { ask, versions });
+        Some(ask)
+    }
+
+    /// Puts a question of our own to the parent.
+    pub(crate) fn ask_facts_of_our_own<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        versions: Vec<AskedVersion>,
+    ) -> Option<AskId> {
+        let known = vec![Facts::default(); versions.len()];
+        self.ask_facts(core, FactAsk { versions, known, asker: None })
     }
 }

@@ -18,12 +18,13 @@
 use crate::api::{Config, Role};
 use crate::children::stream::FRAME_LEN;
 use crate::contents::access::ByWriter;
-use crate::contents::content_of;
+use crate::contents::{Contents, content_of};
+use crate::members::Members;
 use crate::members::seals::Written;
-use crate::replica::{Replica, StepError};
+use crate::replica::{Core, Replica, StepError};
 use crate::state::position::LogPosition;
 use crate::state::tables::{record_key, table};
-use crate::upstream::Upstream;
+use crate::upstream::{Uplink, Upstream};
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_tree::{Canceller, CreateFolding};
 use wayfs_types::{Chain, Content, FileId, MetaStore, Op, OriginId, Record, RecordId, StorageError, Time};
@@ -158,11 +159,12 @@ impl<S: MetaStore> Replica<S> {
         mut records: Vec<SentRecord>,
         written: &BTreeMap<RecordId, Written>,
     ) -> Result<Vec<Up>, StorageError> {
-        if self.config.role != Role::Station || records.len() < 2 {
+        if self.core.config.role != Role::Station || records.len() < 2 {
             return Ok(vec![Up::Records { records }]);
         }
-        let mut shared = shared_files(&records, |file| wayfs_tree::resolve(&self.tx(), file))?;
-        shared.extend(self.files_with_a_last_whole_content(records.iter().map(|sent| &sent.record))?);
+        let mut shared = shared_files(&records, |file| wayfs_tree::resolve(&self.core.state.tx(), file))?;
+        shared
+            .extend(Uplink::files_with_a_last_whole_content(&mut self.core, records.iter().map(|sent| &sent.record))?);
         let mut instead = cancelled(&records, &shared);
         let mut spans = BTreeMap::new();
         for sent in &mut records {
@@ -175,18 +177,66 @@ impl<S: MetaStore> Replica<S> {
             }
             sent.record = record;
         }
-        self.seal_spans(&mut spans, &records, written);
+        Members::seal_spans(&self.core, &mut spans, &records, written);
         let may_end = |id: RecordId| {
             let is_sealed = written.get(&id).is_some_and(|of| of.seal.is_some());
-            self.may_end_behind(id.origin(), is_sealed)
+            Members::may_end_behind(&self.core, id.origin(), is_sealed)
         };
-        Ok(messages(records, &spans, (self.config.records_per_message, &may_end)))
+        Ok(messages(records, &spans, (self.core.config.records_per_message, &may_end)))
+    }
+
+    /// When the records that wait may leave: after a period if others are under way; else after the moment that is
+    /// given to what may undo them. While more keep coming somebody is at work, and may hold a lock for as long: then
+    /// that moment begins anew, for a period at most. What was made and left empty may be such a lock, of somebody who
+    /// reads for a while: all wait for that period.
+    pub(crate) fn gathered_at(&self, upstream: &Upstream) -> Option<Time> {
+        let Gathering { since, newest_at, empty, .. } = upstream.gathering.as_ref()?;
+        let Config { reconcile_period, reconcile_gather, .. } = self.core.config;
+        // Somebody waits for a lock until what was done under it is there.
+        if self.locks.is_release_waiting() {
+            return Some(self.core.now);
+        }
+        if let Some(at) = upstream.records_at.filter(|_| upstream.is_flying()) {
+            return Some(at + reconcile_period);
+        }
+        let latest = *since + reconcile_gather.max(reconcile_period);
+        let is_patient = !empty.is_empty() && !reconcile_gather.is_zero();
+        Some(if is_patient { latest } else { latest.min(*newest_at + reconcile_gather) })
+    }
+}
+
+impl Uplink {
+    /// Notes since when records wait to be sent.
+    pub(crate) fn note_gathering<S: MetaStore>(&mut self, core: &Core<S>) {
+        let now = core.now;
+        let newest = core.state.log().newest();
+        let (Some(upstream), Some(line)) = (self.session.as_mut(), core.line.as_ref()) else { return };
+        let Some(newest) = newest.filter(|newest| *newest > line.position) else {
+            upstream.gathering = None;
+            return;
+        };
+        let gathering = upstream.gathering.get_or_insert_with(|| Gathering::of_old(line.position, now));
+        if gathering.newest < newest {
+            for (_, item) in core.state.log().from(gathering.newest.next()) {
+                item.empty_change.note(item.id, &mut gathering.empty);
+            }
+            (gathering.newest, gathering.newest_at) = (newest, now);
+        }
+    }
+
+    /// A message left. What comes behind it has waited.
+    pub(crate) fn begin_gathering_anew<S: MetaStore>(&mut self, core: &Core<S>) {
+        let now = core.now;
+        let newest = core.state.log().newest();
+        let (Some(upstream), Some(line)) = (self.session.as_mut(), core.line.as_ref()) else { return };
+        let left = newest.filter(|newest| *newest > line.position);
+        upstream.gathering = left.map(|newest| Gathering::of_old(newest, now));
     }
 
     /// Files of which a content took another's place and is not here, or not any more, or with nobody below: if it dies with its
     /// writer, or has died, the one before is what is left. That one may be on its way here still, and be called safe first.
-    pub(crate) fn files_with_a_last_whole_content<'a>(
-        &mut self,
+    pub(crate) fn files_with_a_last_whole_content<'a, S: MetaStore>(
+        core: &mut Core<S>,
         records: impl Iterator<Item = &'a Record>,
     ) -> Result<BTreeSet<FileId>, StorageError> {
         let (mut earlier, mut found) = (BTreeSet::new(), BTreeSet::new());
@@ -196,60 +246,14 @@ impl<S: MetaStore> Replica<S> {
             };
             if !earlier.insert(file)
                 && content.root().is_some()
-                && (self.missing(record.id)?.is_some()
-                    || self.is_vanished(record.id)?
-                    || !self.is_held(record, true)?)
+                && (Contents::missing(core, record.id)?.is_some()
+                    || Contents::is_vanished(core, record.id)?
+                    || !Self::is_held(core, record, true)?)
             {
                 found.insert(file);
             }
         }
         Ok(found)
-    }
-
-    /// When the records that wait may leave: after a period if others are under way; else after the moment that is
-    /// given to what may undo them. While more keep coming somebody is at work, and may hold a lock for as long: then
-    /// that moment begins anew, for a period at most. What was made and left empty may be such a lock, of somebody who
-    /// reads for a while: all wait for that period.
-    pub(crate) fn gathered_at(&self, upstream: &Upstream) -> Option<Time> {
-        let Gathering { since, newest_at, empty, .. } = upstream.gathering.as_ref()?;
-        let Config { reconcile_period, reconcile_gather, .. } = self.config;
-        // Somebody waits for a lock until what was done under it is there.
-        if self.locks.is_release_waiting() {
-            return Some(self.now);
-        }
-        if let Some(at) = upstream.records_at.filter(|_| upstream.is_flying()) {
-            return Some(at + reconcile_period);
-        }
-        let latest = *since + reconcile_gather.max(reconcile_period);
-        let is_patient = !empty.is_empty() && !reconcile_gather.is_zero();
-        Some(if is_patient { latest } else { latest.min(*newest_at + reconcile_gather) })
-    }
-
-    /// Notes since when records wait to be sent.
-    pub(crate) fn note_gathering(&mut self) {
-        let now = self.now;
-        let newest = self.state.log().newest();
-        let Some(upstream) = self.uplink.session.as_mut() else { return };
-        let Some(newest) = newest.filter(|newest| *newest > upstream.position) else {
-            upstream.gathering = None;
-            return;
-        };
-        let gathering = upstream.gathering.get_or_insert_with(|| Gathering::of_old(upstream.position, now));
-        if gathering.newest < newest {
-            for (_, item) in self.state.log().from(gathering.newest.next()) {
-                item.empty_change.note(item.id, &mut gathering.empty);
-            }
-            (gathering.newest, gathering.newest_at) = (newest, now);
-        }
-    }
-
-    /// A message left. What comes behind it has waited.
-    pub(crate) fn begin_gathering_anew(&mut self) {
-        let now = self.now;
-        let newest = self.state.log().newest();
-        let Some(upstream) = self.uplink.session.as_mut() else { return };
-        let left = newest.filter(|newest| *newest > upstream.position);
-        upstream.gathering = left.map(|newest| Gathering::of_old(newest, now));
     }
 }
 
@@ -268,7 +272,7 @@ impl<S: MetaStore> Replica<S> {
         }
         for Span { origin, from, through, .. } in spans {
             let (origin, from, through) = (*origin, *from, *through);
-            let applied = wayfs_tree::applied(&self.tx(), origin)?;
+            let applied = wayfs_tree::applied(&self.core.state.tx(), origin)?;
             if (from..through).contains(&applied) {
                 let text = format!(
                     "cancelled records {from} to {through} of {origin}, of which {applied} came by another way"
@@ -283,9 +287,11 @@ impl<S: MetaStore> Replica<S> {
     /// that they need not be kept, or waited for.
     pub(crate) fn release_cancelled(&mut self, origin: OriginId, through: u64) -> Result<(), StorageError> {
         for version in self.contents.cancelled_through(origin, through) {
-            if self.tx().get_raw(&record_key(table::OWED, version))?.is_some() {
+            if self.core.state.tx().get_raw(&record_key(table::OWED, version))?.is_some() {
                 self.contents.have(version);
-            } else if self.missing(version)?.is_some_and(|missing| missing.everybody().next().is_none()) {
+            } else if Contents::missing(&mut self.core, version)?
+                .is_some_and(|missing| missing.everybody().next().is_none())
+            {
                 self.contents.note_gone(version, ByWriter::No);
             }
         }

@@ -10,8 +10,9 @@
 
 use crate::api::PeerId;
 use crate::contents::content_of;
-use crate::replica::{Replica, StepError};
+use crate::replica::{Core, StepError};
 use crate::state::log::LogEntry;
+use crate::upstream::Uplink;
 use bytes::Bytes;
 use std::sync::Arc;
 use wayfs_types::{Content, Digest, Image, MetaStore, Record, RecordId};
@@ -30,28 +31,34 @@ fn inline_of(record: &Record) -> Option<Bytes> {
     }
 }
 
-impl<S: MetaStore> Replica<S> {
+impl Uplink {
     /// Puts contents of our own records into images from which the parent left them out.
-    pub(crate) fn put_back(&self, peer: PeerId, images: &mut [KeyImage], omitted: &[Omitted]) -> Result<(), StepError> {
+    pub(crate) fn put_back<S: MetaStore>(
+        &self,
+        core: &Core<S>,
+        peer: PeerId,
+        images: &mut [KeyImage],
+        omitted: &[Omitted],
+    ) -> Result<(), StepError> {
         let protocol_violation = || StepError::Peer(peer, "left out contents that we have not got".to_owned());
         for Omitted { index, digest } in omitted {
             let pair = images.get_mut(*index as usize).ok_or_else(protocol_violation)?;
             let Some(Image::Inode(inode)) = &mut pair.image else { return Err(protocol_violation()) };
-            let bytes = self.sent_contents(inode.version)?.filter(|bytes| Digest::of(bytes) == *digest);
+            let bytes = self.sent_contents(core, inode.version)?.filter(|bytes| Digest::of(bytes) == *digest);
             Arc::make_mut(inode).content = Content::Inline(bytes.ok_or_else(protocol_violation)?);
         }
         Ok(())
     }
 
-    fn sent_contents(&self, version: RecordId) -> Result<Option<Bytes>, StepError> {
-        let record = self.logged(version)?;
-        let parted = || self.uplink.session.as_ref().and_then(|upstream| upstream.parted.get(&version).cloned());
+    fn sent_contents<S: MetaStore>(&self, core: &Core<S>, version: RecordId) -> Result<Option<Bytes>, StepError> {
+        let record = core.state.logged(version)?;
+        let parted = || self.session.as_ref().and_then(|upstream| upstream.parted.get(&version).cloned());
         Ok(record.as_ref().and_then(inline_of).or_else(parted))
     }
 
     /// Records of others are taken out of the log, and the home may be about to tell what it made of them.
     pub(crate) fn keep_parted(&mut self, entries: &[LogEntry]) {
-        let Some(upstream) = self.uplink.session.as_mut() else { return };
+        let Some(upstream) = self.session.as_mut() else { return };
         let contents = entries.iter().filter_map(|entry| Some((entry.record.id, inline_of(&entry.record)?)));
         let room = ECHO_MAX.saturating_sub(upstream.parted.len());
         upstream.parted.extend(contents.filter(|(_, bytes)| bytes.len() >= LEN_MIN).take(room));

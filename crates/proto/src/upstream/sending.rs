@@ -2,11 +2,12 @@
 
 use crate::api::Role;
 use crate::children::stream::FRAME_LEN;
-use crate::contents::content_of;
-use crate::replica::Replica;
+use crate::contents::{Contents, content_of};
+use crate::members::Members;
+use crate::replica::{Core, Replica};
 use crate::state::position::LogPosition;
 use crate::state::tables::{record_key, table};
-use crate::upstream::UplinkState;
+use crate::upstream::{Uplink, UplinkState};
 use std::collections::BTreeMap;
 use wayfs_types::{MetaStore, OriginId, Record, StorageError};
 use wayfs_wire::{SentRecord, Up};
@@ -34,40 +35,40 @@ pub(crate) struct NextRecord {
 impl<S: MetaStore> Replica<S> {
     /// Sends records, pushes contents.
     pub(crate) fn pump_parent(&mut self) -> Result<(), StorageError> {
-        let Some(upstream) = &self.uplink.session else { return Ok(()) };
-        if matches!(upstream.state, UplinkState::Greeting | UplinkState::Forked) {
+        let Some(state) = self.core.standing() else { return Ok(()) };
+        if matches!(state, UplinkState::Greeting | UplinkState::Forked) {
             return Ok(());
         }
-        self.tell_held()?;
-        self.tell_lent()?;
-        self.tell_gone()?;
-        if self.parent_has_room() {
+        self.contents.tell_held(&mut self.core, &self.uplink)?;
+        self.contents.tell_lent(&mut self.core, &self.uplink)?;
+        self.contents.tell_gone(&mut self.core, &self.children, &self.uplink)?;
+        if self.members.parent_has_room() {
             if self.may_send_records() {
                 self.send_records()?;
             }
             self.send_ahead()?;
         }
-        self.send_lock_mail();
-        self.pump_contents()
+        self.locks.send_lock_mail(&mut self.core);
+        self.contents.pump_contents(&mut self.core, &mut self.children)
     }
 
     /// A station gathers records for a period, or for a moment if nothing is under way; a client sends at once.
     pub(crate) fn may_send_records(&mut self) -> bool {
-        if self.config.role == Role::Client {
+        if self.core.config.role == Role::Client {
             return self.uplink.session.is_some();
         }
-        if self.state.rescues() {
+        if self.core.state.rescues() {
             // What a home that was put back does not know, or not as we do, is to be written again and not to be sent.
             return false;
         }
-        self.note_gathering();
+        self.uplink.note_gathering(&self.core);
         let gathered = self.uplink.session.as_ref().and_then(|upstream| self.gathered_at(upstream));
-        gathered.is_some_and(|at| self.now >= at)
+        gathered.is_some_and(|at| self.core.now >= at)
     }
 
     pub(crate) fn send_records(&mut self) -> Result<(), StorageError> {
         loop {
-            let len_max = self.len_together();
+            let len_max = self.uplink.len_together(&self.core);
             let positions = self.next_records();
             let Some(NextRecord { position: last, .. }) = positions.last().copied() else { return Ok(()) };
             let (mut records, mut len, mut is_whole) = (Vec::new(), 0, true);
@@ -78,10 +79,13 @@ impl<S: MetaStore> Replica<S> {
                 if passed == Passed::Over {
                     continue;
                 }
-                let entry = self.log_entry(position)?;
+                let entry = self.core.state.log_entry(position)?;
                 written.insert(entry.record.id, entry.written());
-                let may_end = self.may_end_behind(entry.record.id.origin(), entry.seal.is_some());
-                let record = SentRecord { held: self.is_held(&entry.record, entry.held)?, record: entry.record };
+                let may_end = Members::may_end_behind(&self.core, entry.record.id.origin(), entry.seal.is_some());
+                let record = SentRecord {
+                    held: Uplink::is_held(&mut self.core, &entry.record, entry.held)?,
+                    record: entry.record,
+                };
                 let more = wayfs_wire::record_len(&record);
                 if end.is_some() && len + more > len_max {
                     is_whole = false;
@@ -101,25 +105,19 @@ impl<S: MetaStore> Replica<S> {
             };
             is_whole &= count == records.len();
             records.truncate(count);
-            let Some(upstream) = self.uplink.session.as_mut() else { return Ok(()) };
-            upstream.position = if is_whole { last } else { position };
+            let (Some(upstream), Some(line)) = (self.uplink.session.as_mut(), self.core.line.as_mut()) else {
+                return Ok(());
+            };
+            line.position = if is_whole { last } else { position };
             if records.is_empty() {
                 continue;
             }
-            upstream.records_at = Some(self.now);
-            self.begin_gathering_anew();
+            upstream.records_at = Some(self.core.now);
+            self.uplink.begin_gathering_anew(&self.core);
             for up in self.cancel_gathered(records, &written)? {
                 self.send_with_history(up, &written);
             }
         }
-    }
-
-    /// Bytes of records that are looked at together. A station takes as much as may be under way, since it cancels among
-    /// them; what is left leaves in parts where it can.
-    fn len_together(&self) -> usize {
-        let flying = self.uplink.session.as_ref().map_or(0, |upstream| upstream.in_flight_bytes);
-        let gathered = if self.config.role == Role::Station { IN_FLIGHT_LEN.saturating_sub(flying) } else { 0 };
-        self.config.message_len_max.min(gathered.max(FRAME_LEN))
     }
 
     /// These records are on their way.
@@ -128,45 +126,30 @@ impl<S: MetaStore> Replica<S> {
         for sent in records {
             let id = sent.record.id;
             upstream.note_flight(id, wayfs_wire::record_len(sent));
-            if id.origin() == self.config.origin {
+            if id.origin() == self.core.config.origin {
                 self.contents.account_sent(id.sequence());
                 self.uplink.sent_through = self.uplink.sent_through.max(id.sequence());
             }
         }
     }
 
-    /// A client that moved has let contents go once a former parent called them safe, one by one or all up to there. So
-    /// has a station that was put back to before they came: its clients do not bring them again, and nobody here has them.
-    pub(crate) fn is_held(&mut self, record: &Record, held: bool) -> Result<bool, StorageError> {
-        if !held || self.tx().get_raw(&record_key(table::OWED, record.id))?.is_some() {
-            return Ok(held);
-        }
-        match self.missing(record.id)? {
-            Some(missing) => Ok(missing.everybody().next().is_some()),
-            None => {
-                let travels_in_it = || content_of(record).is_none_or(|(_, content)| content.root().is_none());
-                Ok(self.config.role != Role::Client && travels_in_it())
-            }
-        }
-    }
-
     /// The next positions of the log that the session may pass, and whether each is to be sent.
     pub(crate) fn next_records(&mut self) -> Vec<NextRecord> {
-        let Some(upstream) = &self.uplink.session else { return Vec::new() };
+        let (Some(upstream), Some(line)) = (&self.uplink.session, &self.core.line) else { return Vec::new() };
         let mut next = Vec::new();
         let mut wanted_len = 0;
         let mut undurable = false;
         let mut sent: BTreeMap<OriginId, u64> = BTreeMap::new();
         let room = match upstream.in_flight_bytes {
             bytes if bytes >= IN_FLIGHT_LEN => 0,
-            _ => self.config.records_in_flight_max.saturating_sub(upstream.in_flight_len),
+            _ => self.core.config.records_in_flight_max.saturating_sub(upstream.in_flight_len),
         };
-        let is_client = self.config.role == Role::Client;
-        let most = if is_client { room.min(self.config.records_per_message) } else { room };
+        let is_client = self.core.config.role == Role::Client;
+        let most = if is_client { room.min(self.core.config.records_per_message) } else { room };
         // A message ends behind a seal; one that is longer than there is room for waits until nothing is under way.
         let (is_flying, mut may_end) = (upstream.is_flying(), true);
-        for (position, item) in self.state.log().from(upstream.position.next()) {
-            if item.ticket > self.state.stored() {
+        for (position, item) in self.core.state.log().from(line.position.next()) {
+            if item.ticket > self.core.state.stored() {
                 undurable = true;
                 break;
             }
@@ -188,14 +171,14 @@ impl<S: MetaStore> Replica<S> {
                 continue;
             }
             let before = sent.get(&origin).copied().unwrap_or(0).max(upstream.sent_of(origin));
-            if self.config.role == Role::Client && item.after > before {
+            if self.core.config.role == Role::Client && item.after > before {
                 // The home has the ones between, this parent not yet.
                 break;
             }
             sent.insert(origin, item.id.sequence());
             next.push(NextRecord { position, passed: Passed::On });
             wanted_len += 1;
-            may_end = self.may_end_behind(origin, item.sealed);
+            may_end = Members::may_end_behind(&self.core, origin, item.sealed);
         }
         if undurable {
             self.sync_soon();
@@ -206,10 +189,10 @@ impl<S: MetaStore> Replica<S> {
     /// Makes the log durable, so that it can be sent: at once if somebody waits, else together with the changes of
     /// the next moment.
     pub(crate) fn sync_soon(&mut self) {
-        if self.config.role != Role::Client || self.is_somebody_waiting() {
-            self.state.want_sync();
+        if self.core.config.role != Role::Client || self.is_somebody_waiting() {
+            self.core.state.want_sync();
         } else {
-            self.sync_with_the_next();
+            Uplink::sync_with_the_next(&mut self.core);
         }
     }
 
@@ -218,29 +201,54 @@ impl<S: MetaStore> Replica<S> {
         self.requests.has_level_waiters() || self.locks.is_release_waiting()
     }
 
-    /// Makes everything durable together with the changes of the next moment.
-    pub(crate) fn sync_with_the_next(&mut self) {
-        if self.config.sync_gather.is_zero() {
-            self.state.want_sync();
-            return;
-        }
-        self.state.sync_within(self.now, self.config.sync_gather);
-    }
-
-    pub(crate) fn records_in_flight(&self) -> u64 {
-        self.uplink.session.as_ref().map_or(0, |up| up.in_flight_len as u64)
-    }
-
     /// Our own user waits for *stable*: the parent is asked to bring the contents home.
     pub(crate) fn want_stable(&mut self, origin: OriginId, through: u64) -> Result<(), StorageError> {
-        self.handle_want(origin, through)?;
+        self.contents.handle_want(&mut self.core, &mut self.children, origin, through)?;
         let ready = self.uplink.session.as_ref().is_some_and(|up| up.asked_stable < through);
         if ready {
             if let Some(upstream) = self.uplink.session.as_mut() {
                 upstream.asked_stable = through;
             }
-            self.tell_parent(Up::Want { origin, through });
+            self.core.tell_parent(Up::Want { origin, through });
         }
         Ok(())
+    }
+}
+
+impl Uplink {
+    /// Bytes of records that are looked at together. A station takes as much as may be under way, since it cancels among
+    /// them; what is left leaves in parts where it can.
+    fn len_together<S: MetaStore>(&self, core: &Core<S>) -> usize {
+        let flying = self.session.as_ref().map_or(0, |upstream| upstream.in_flight_bytes);
+        let gathered = if core.config.role == Role::Station { IN_FLIGHT_LEN.saturating_sub(flying) } else { 0 };
+        core.config.message_len_max.min(gathered.max(FRAME_LEN))
+    }
+
+    pub(crate) fn records_in_flight(&self) -> u64 {
+        self.session.as_ref().map_or(0, |up| up.in_flight_len as u64)
+    }
+
+    /// A client that moved has let contents go once a former parent called them safe, one by one or all up to there. So
+    /// has a station that was put back to before they came: its clients do not bring them again, and nobody here has them.
+    pub(crate) fn is_held<S: MetaStore>(core: &mut Core<S>, record: &Record, held: bool) -> Result<bool, StorageError> {
+        if !held || core.state.tx().get_raw(&record_key(table::OWED, record.id))?.is_some() {
+            return Ok(held);
+        }
+        match Contents::missing(core, record.id)? {
+            Some(missing) => Ok(missing.everybody().next().is_some()),
+            None => {
+                let travels_in_it = || content_of(record).is_none_or(|(_, content)| content.root().is_none());
+                Ok(core.config.role != Role::Client && travels_in_it())
+            }
+        }
+    }
+
+    /// Makes everything durable together with the changes of the next moment.
+    pub(crate) fn sync_with_the_next<S: MetaStore>(core: &mut Core<S>) {
+        if core.config.sync_gather.is_zero() {
+            core.state.want_sync();
+            return;
+        }
+        core.state.sync_within(core.now, core.config.sync_gather);
     }
 }

@@ -1,8 +1,9 @@
 //! The child's half of a welcome: whether the parent goes on where it left off, has forgotten something, or has another history.
 
 use crate::api::{PeerId, Role};
+use crate::histories::Histories;
 use crate::replica::{Replica, StepError};
-use crate::upstream::UplinkState;
+use crate::upstream::{Uplink, UplinkState};
 use wayfs_types::{CommitNumber, MetaStore, StorageError};
 use wayfs_wire::{Applied, Stamp};
 
@@ -15,19 +16,19 @@ impl<S: MetaStore> Replica<S> {
         (resume, went_back): (bool, bool),
         (applied, ends): (Vec<Applied>, &[u64]),
     ) -> Result<(), StepError> {
-        let own = self.config.origin;
-        self.forget_rooms_of_former();
+        let own = self.core.config.origin;
+        self.members.forget_rooms_of_former();
         if resume
-            && self.state.resume().is_none_or(|known| !known.stamp.is_same_store(&stamp) || known.cursor > current)
+            && self.core.state.resume().is_none_or(|known| !known.stamp.is_same_store(&stamp) || known.cursor > current)
         {
             return Err(StepError::Peer(peer, "resumes what we never had".to_owned()));
         }
-        let is_same = self.state.resume().is_some_and(|known| known.stamp.is_same_store(&stamp));
-        if let Some(upstream) = self.uplink.session.as_mut() {
-            upstream.stamp = Some(stamp);
+        let is_same = self.core.state.resume().is_some_and(|known| known.stamp.is_same_store(&stamp));
+        if let (Some(upstream), Some(line)) = (self.uplink.session.as_mut(), self.core.line.as_mut()) {
+            line.stamp = Some(stamp);
             upstream.resumed = resume;
             upstream.told_stable = is_same;
-            let rtt = self.now.since(upstream.began);
+            let rtt = self.core.now.since(upstream.began);
             upstream.rights.note_rtt(rtt);
             upstream.applied = applied.iter().map(|of| (of.origin, of.through)).collect();
         }
@@ -35,7 +36,7 @@ impl<S: MetaStore> Replica<S> {
             self.forget_stable()?;
         }
         // Noted first: who goes on under another number, since its own history forked, too, has no cursor that shows it again.
-        self.state.add_rescue(went_back && self.config.role == Role::Station);
+        self.core.state.add_rescue(went_back && self.core.config.role == Role::Station);
         if let Some(reason) = self.fork_in_welcome(own, &applied)? {
             // What another server lost was noted already: this one may be the home, and have lost more.
             if went_back && (is_same || self.histories.knows_a_loss()) {
@@ -44,46 +45,46 @@ impl<S: MetaStore> Replica<S> {
             self.begin_fork(reason);
             return Ok(());
         }
-        let theirs = self.parent_has(own);
-        let change = self.state.change().next();
+        let theirs = self.uplink.parent_has(own);
+        let change = self.core.state.change().next();
         if let Some(upstream) = self.uplink.session.as_mut() {
             upstream.lost_before = went_back.then_some(change);
         }
-        let confirmed = self.confirmed_applied(own)?;
+        let confirmed = self.core.state.confirmed_applied(own)?;
         // Another server may not have heard yet of what the last one confirmed.
         let caught_up = self.histories.take_caught_up(&stamp);
-        if self.config.role == Role::Client && is_same && (went_back || resume) && theirs < confirmed {
+        if self.core.config.role == Role::Client && is_same && (went_back || resume) && theirs < confirmed {
             // Whoever confirmed more than it has now was put back.
-            let lost_before = self.lost_of_former()?;
+            let lost_before = Histories::lost_of_former(&mut self.core, &self.uplink)?;
             self.histories.note_lost_after(theirs);
             self.histories.note_lost_before(lost_before);
             self.begin_fork(format!("the parent was put back to an older copy, which has {theirs} records of ours"));
             return Ok(());
         }
         if caught_up.is_some() {
-            let is_lost = theirs < confirmed && !self.is_on_its_way(theirs);
-            let lost_before = self.lost_of_former()?;
+            let is_lost = theirs < confirmed && !Uplink::is_on_its_way(&self.core, theirs);
+            let lost_before = Histories::lost_of_former(&mut self.core, &self.uplink)?;
             if is_lost || !lost_before.is_empty() {
                 self.histories.note_lost_before(lost_before);
                 self.begin_after_a_loss(theirs);
                 return Ok(());
             }
         }
-        if self.config.role == Role::Station {
-            let is_behind = theirs < self.confirmed_applied(own)?;
-            self.state.add_rescue(is_behind);
+        if self.core.config.role == Role::Station {
+            let is_behind = theirs < self.core.state.confirmed_applied(own)?;
+            self.core.state.add_rescue(is_behind);
             if is_behind {
                 // What we wrote next would follow what it does not have.
                 self.begin_fork(format!("the home was put back to an older copy, which has {theirs} records of ours"));
                 return Ok(());
             }
         }
-        self.note_what_parent_lacks()?;
+        self.uplink.note_what_parent_lacks(&mut self.core)?;
         if !resume {
             self.begin_anew(stamp);
         }
         self.retell()?;
-        let ready = self.config.role != Role::Client || theirs >= self.confirmed_applied(own)?;
+        let ready = self.core.config.role != Role::Client || theirs >= self.core.state.confirmed_applied(own)?;
         if ready {
             self.start_stream()?;
         } else {
@@ -94,16 +95,16 @@ impl<S: MetaStore> Replica<S> {
 
     /// What the parent is told anew in each session.
     fn retell(&mut self) -> Result<(), StorageError> {
-        match self.config.role {
+        match self.core.config.role {
             Role::Station => {
-                self.retell_haves()?;
-                self.retell_spares()?;
-                self.retell_wants()?;
+                self.contents.retell_haves(&self.core)?;
+                self.contents.retell_spares(&self.core)?;
+                self.contents.retell_wants(&mut self.core)?;
             }
             Role::Client => self.cancel_unsent()?,
             Role::Home => {}
         }
-        self.retell_gone()
+        self.contents.retell_gone(&self.core)
     }
 
     /// The parent cannot tell what changed since we left: a client verifies its cache on use, a station
@@ -111,18 +112,18 @@ impl<S: MetaStore> Replica<S> {
     fn begin_anew(&mut self, stamp: Stamp) {
         // A parent that told us all that we know has forgotten nothing of it in the same life of its store: what it says takes that back.
         if self.histories.take_told_by() != Some(stamp) {
-            self.note_move();
+            self.uplink.note_move(&mut self.core);
         }
-        self.state.set_resume(None);
+        self.core.state.set_resume(None);
         if let Some(upstream) = self.uplink.session.as_mut() {
             upstream.anew = true;
         }
-        match self.config.role {
+        match self.core.config.role {
             Role::Client => self.drop_watches(),
             Role::Station => {
                 // What the parent vouched for in a cut that changed nothing bears the number of the next change: it was before, too.
-                self.state.set_change(self.state.change().next());
-                self.state.set_reset(Some(self.state.change()));
+                self.core.state.set_change(self.core.state.change().next());
+                self.core.state.set_reset(Some(self.core.state.change()));
                 self.histories.begin_takeover();
             }
             Role::Home => {}
