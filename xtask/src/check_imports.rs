@@ -69,9 +69,7 @@ const PURE_LIBRARIES: &[&str] = &[
 ];
 
 /// Folders inside a crate that know nothing of a part of it, by what their files must not name.
-const APART: &[Apart] = &[
-    Apart { folder: "crates/client/src/fs", unknown: &["wayfs_fuse", "crate::fuse"] },
-];
+const APART: &[Apart] = &[Apart { folder: "crates/client/src/fs", unknown: &["wayfs_fuse", "crate::fuse"] }];
 
 /// A folder, and what must not be named there.
 struct Apart {
