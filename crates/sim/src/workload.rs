@@ -195,6 +195,16 @@ impl World {
             self.ask(index, Request::Lookup { parent, name }, Expectation::Nothing);
         } else if let Some(file) = self.file(index) {
             self.ask(index, Request::Attributes { file }, Expectation::Read);
+            self.ask_facts(index, file);
+        }
+    }
+
+    /// What became of the version that a file shows, as `info` asks: it is told of those of others by an answer only. What it is told
+    /// it says from then on, and the claims' checker hears that.
+    fn ask_facts(&mut self, index: usize, file: FileId) {
+        if let Some(inode) = self.inode(index, file) {
+            let versions = vec![(file, inode.version)];
+            self.ask(index, Request::Facts { versions }, Expectation::Nothing);
         }
     }
 
