@@ -29,6 +29,9 @@
 //! }
 //! // testing::MemoryStore: new(), sync(Ticket), newest(), crash(kept) -> Self, set_room(Option<usize>)
 //! ```
+
+// What is new must be thought of wherever kinds are told apart.
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 mod api;
 mod children;
 mod contents;

@@ -212,7 +212,37 @@ impl Children {
                 }
                 Ok(up)
             }
-            other => Ok(other),
+            // Records are looked at one by one, and answers are cut, where they are made.
+            other @ (Up::Hello { .. }
+            | Up::Unwatch { .. }
+            | Up::Refresh { .. }
+            | Up::Start
+            | Up::Records { .. }
+            | Up::Received { .. }
+            | Up::Ask { .. }
+            | Up::Have { .. }
+            | Up::Want { .. }
+            | Up::Lock { .. }
+            | Up::TestLock { .. }
+            | Up::Unlock { .. }
+            | Up::LockCancel { .. }
+            | Up::Ping { .. }
+            | Up::Cancelled { .. }
+            | Up::Holds { .. }
+            | Up::Lent { .. }
+            | Up::Chains { .. }
+            | Up::Renew { .. }
+            | Up::Facts { .. }
+            | Up::Catch { .. }
+            | Up::TakesRights { .. }
+            | Up::GivenBack { .. }
+            | Up::Gone { .. }
+            | Up::Seals { .. }
+            | Up::KeepLock { .. }
+            | Up::GiveLock { .. }
+            | Up::LockGiven { .. }
+            | Up::BringsLocks { .. }
+            | Up::ReturnLocks { .. }) => Ok(other),
         }
     }
 

@@ -619,7 +619,7 @@ impl Children {
             let image = tables::unpack_view(value)?.image;
             let file = match &image {
                 Image::Entry(entry) => Some(entry.file),
-                _ => None,
+                Image::Inode(_) | Image::Conflict(_) | Image::Origin(_) => None,
             };
             images.push(KeyImage { key, image: Some(image) });
             if let Some(file) = file {

@@ -77,7 +77,20 @@ impl Weight {
     pub(crate) fn of(op: &Op) -> Self {
         let bytes = match op {
             Op::Create { content, .. } | Op::Store { content, .. } if content.root().is_none() => content.size(),
-            _ => 0,
+            Op::Create { .. }
+            | Op::Mkdir { .. }
+            | Op::Link { .. }
+            | Op::Unlink { .. }
+            | Op::Rmdir { .. }
+            | Op::Rename { .. }
+            | Op::SetAttr { .. }
+            | Op::SetXattr { .. }
+            | Op::Store { .. }
+            | Op::Resolve { .. }
+            | Op::Touch
+            | Op::Skip { .. }
+            | Op::Lost { .. }
+            | Op::Exchange { .. } => 0,
         };
         Self { records: u64::from(!matches!(op, Op::Skip { .. })), bytes }
     }

@@ -468,7 +468,7 @@ fn removal_of(file: FileId, marker: &Inode) -> Option<(Op, u32)> {
     let op = match marker.kind {
         Kind::Directory => Op::Rmdir { parent, name, file },
         // Who had removed what he had written himself had seen all of his own before: whatever of that the parent shows now.
-        _ => {
+        Kind::File | Kind::Symlink(_) | Kind::Fifo | Kind::Socket | Kind::CharDevice(_) | Kind::BlockDevice(_) => {
             let is_his = marker.version.origin() == marker.attr_version.0.origin();
             let version = if is_his { marker.attr_version.0 } else { marker.version };
             Op::Unlink { parent, name, file, version }

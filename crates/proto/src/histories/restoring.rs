@@ -112,7 +112,12 @@ impl<S: MetaStore> Replica<S> {
         let (mode, uid, gid) = (inode.mode, inode.uid, inode.gid);
         let op = match inode.kind {
             Kind::Directory => Op::Mkdir { parent, name, mode, uid, gid },
-            kind => Op::Create { parent, name, kind, mode, uid, gid, content: inode.content },
+            kind @ (Kind::File
+            | Kind::Symlink(_)
+            | Kind::Fifo
+            | Kind::Socket
+            | Kind::CharDevice(_)
+            | Kind::BlockDevice(_)) => Op::Create { parent, name, kind, mode, uid, gid, content: inode.content },
         };
         names.written += self.write_op(op, uid, Some(file.maker()))?;
         // It was made with what had been stored into it: what was written upon that is upon this.
@@ -164,7 +169,12 @@ impl<S: MetaStore> Replica<S> {
         for Place { parent, name } in stale {
             let op = match now.kind {
                 Kind::Directory => Op::Rmdir { parent, name, file },
-                _ => Op::Unlink { parent, name, file, version: now.version },
+                Kind::File
+                | Kind::Symlink(_)
+                | Kind::Fifo
+                | Kind::Socket
+                | Kind::CharDevice(_)
+                | Kind::BlockDevice(_) => Op::Unlink { parent, name, file, version: now.version },
             };
             names.written += self.write_op(op, moved.user, None)?;
         }
@@ -277,7 +287,20 @@ impl Histories {
         for (file, (_, inode)) in &lost.older {
             let first = entries.iter().find_map(|entry| match &entry.record.op {
                 Op::Store { file: stored, base, .. } if stored == file => Some(*base),
-                _ => None,
+                Op::Create { .. }
+                | Op::Mkdir { .. }
+                | Op::Link { .. }
+                | Op::Unlink { .. }
+                | Op::Rmdir { .. }
+                | Op::Rename { .. }
+                | Op::SetAttr { .. }
+                | Op::SetXattr { .. }
+                | Op::Store { .. }
+                | Op::Resolve { .. }
+                | Op::Touch
+                | Op::Skip { .. }
+                | Op::Lost { .. }
+                | Op::Exchange { .. } => None,
             });
             if let Some(version) = first {
                 let before = Inode { version, ..(**inode).clone() };

@@ -68,7 +68,18 @@ pub(crate) fn rewritten(entries: Vec<LogEntry>, kept: &BTreeSet<FileId>) -> Rewr
                 }
                 None => done.dropped.push(id),
             },
-            _ => {
+            Op::Create { .. }
+            | Op::Mkdir { .. }
+            | Op::Link { .. }
+            | Op::Unlink { .. }
+            | Op::Rmdir { .. }
+            | Op::Rename { .. }
+            | Op::SetAttr { .. }
+            | Op::SetXattr { .. }
+            | Op::Store { .. }
+            | Op::Resolve { .. }
+            | Op::Lost { .. }
+            | Op::Exchange { .. } => {
                 if matches!(record.op, Op::Create { .. }) {
                     made.insert(id, done.left.len());
                 }

@@ -87,7 +87,13 @@ impl<S: MetaStore> Replica<S> {
                     *of = LockAsk::Cancelled(id, request);
                     asked = Some((*ask, request));
                 }
-                _ => {}
+                LockAsk::Lock(..)
+                | LockAsk::Test(_)
+                | LockAsk::Reclaim(_)
+                | LockAsk::Cancelled(..)
+                | LockAsk::Abandoned(_)
+                | LockAsk::Claim(..)
+                | LockAsk::Relay(_) => {}
             }
         }
         let Some((ask, request)) = asked else { return false };
@@ -332,7 +338,13 @@ impl Locks {
                         untold.push(*ask);
                     }
                     LockAsk::Cancelled(waiting, request) if waiting == id => *of = LockAsk::Abandoned(request),
-                    _ => {}
+                    LockAsk::Lock(..)
+                    | LockAsk::Test(_)
+                    | LockAsk::Reclaim(_)
+                    | LockAsk::Cancelled(..)
+                    | LockAsk::Abandoned(_)
+                    | LockAsk::Claim(..)
+                    | LockAsk::Relay(_) => {}
                 }
             }
         }

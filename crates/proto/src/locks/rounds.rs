@@ -193,6 +193,7 @@ impl Locks {
     ///
     /// # Errors
     /// [`StepError::Peer`] if a client says what only a station may say.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the others say nothing of locks")]
     pub(crate) fn handle_child_lock_news<S: MetaStore>(
         &mut self,
         core: &mut Core<S>,

@@ -76,6 +76,7 @@ struct Run {
 /// The child's half.
 impl Members {
     /// Says the seals of a message.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the others seal nothing")]
     pub(crate) fn send_seals<S: MetaStore>(core: &mut Core<S>, up: &Up, written: &BTreeMap<RecordId, Written>) {
         let Some(sealer) = core.config.seals.clone() else { return };
         let (records, spans): (_, &[Span]) = match up {

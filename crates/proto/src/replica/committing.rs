@@ -63,7 +63,9 @@ impl<S: MetaStore> Replica<S> {
                         Image::Conflict(report) if report.is_loss() => {
                             self.contents.announce_loss(&mut self.core, *conflict, report)
                         }
-                        _ => self.core.outputs.push_back(Output::Conflict { conflict: *conflict }),
+                        Image::Inode(_) | Image::Entry(_) | Image::Conflict(_) | Image::Origin(_) => {
+                            self.core.outputs.push_back(Output::Conflict { conflict: *conflict })
+                        }
                     }
                 }
                 (Key::Conflict(_), Some(old), None) => {

@@ -333,7 +333,7 @@ impl<S: MetaStore> Replica<S> {
         match cached {
             Some(numbered) => match numbered.image {
                 Image::Entry(entry) if numbered.number >= since => Ok(Some(Some(entry.file))),
-                _ => Ok(None),
+                Image::Inode(_) | Image::Entry(_) | Image::Conflict(_) | Image::Origin(_) => Ok(None),
             },
             None => {
                 let known = self.watches.is_fresh(parent)

@@ -23,7 +23,13 @@ impl EmptyChange {
             Op::Link { parent, .. } => (false, [Some(*parent), None]),
             Op::Rename { to_parent, replaced, .. } => (false, [Some(*to_parent), replaced.map(|seen| seen.file)]),
             Op::Store { file, .. } | Op::Unlink { file, .. } | Op::Rmdir { file, .. } => (false, [Some(*file), None]),
-            _ => (false, [None, None]),
+            Op::SetAttr { .. }
+            | Op::SetXattr { .. }
+            | Op::Resolve { .. }
+            | Op::Touch
+            | Op::Skip { .. }
+            | Op::Lost { .. }
+            | Op::Exchange { .. } => (false, [None, None]),
         };
         Self { makes, ends }
     }

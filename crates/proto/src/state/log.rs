@@ -547,7 +547,17 @@ impl<S: MetaStore> State<S> {
             Op::Rmdir { .. } => true,
             Op::Rename { file, .. } => is_directory(*file)?,
             Op::Exchange { file, other, .. } => is_directory(*file)? || is_directory(*other)?,
-            _ => false,
+            Op::Create { .. }
+            | Op::Mkdir { .. }
+            | Op::Link { .. }
+            | Op::Unlink { .. }
+            | Op::SetAttr { .. }
+            | Op::SetXattr { .. }
+            | Op::Store { .. }
+            | Op::Resolve { .. }
+            | Op::Touch
+            | Op::Skip { .. }
+            | Op::Lost { .. } => false,
         };
         tx.note_touches();
         let effect = wayfs_tree::apply(&mut tx, &record)?;

@@ -300,7 +300,7 @@ impl<S: MetaStore> Core<S> {
         let stable = match fact(2, marks.stable)? {
             // Of a number that this machine gave up no mark is told any more.
             Fact::No if origin != self.config.origin => Fact::Unknown,
-            told => told,
+            told @ (Fact::Unknown | Fact::No | Fact::Holds(_)) => told,
         };
         Ok(Facts { safe: fact(0, safe)?, visible: fact(1, marks.visible)?, stable })
     }

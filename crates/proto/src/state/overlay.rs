@@ -147,7 +147,7 @@ impl<S: MetaStore> View for Tx<'_, S> {
         let least = least_name();
         let overlaid = self.overlay.slots.range(Key::Entry(directory, least)..).map_while(|(key, slot)| match key {
             Key::Entry(at, name) if *at == directory => Some((name, slot.new.is_some())),
-            _ => None,
+            Key::Inode(_) | Key::Entry(..) | Key::Conflict(_) | Key::Origin(_) => None,
         });
         let overlaid: BTreeMap<&Name, bool> = overlaid.collect();
         let mine = overlaid.iter().find(|(_, there)| **there).map(|(name, _)| (*name).clone());

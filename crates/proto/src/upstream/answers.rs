@@ -116,7 +116,7 @@ impl<S: MetaStore> Replica<S> {
         if let Question::List { directory, after, .. } = question {
             let last = images.iter().rev().find_map(|pair| match &pair.key {
                 Key::Entry(parent, name) if parent == directory => Some(name.clone()),
-                _ => None,
+                Key::Inode(_) | Key::Entry(..) | Key::Conflict(_) | Key::Origin(_) => None,
             });
             let ended = verdict == Verdict::End;
             Uplink::add_vanished(

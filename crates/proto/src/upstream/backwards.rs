@@ -395,6 +395,17 @@ fn base_in(op: &Op) -> Option<RecordId> {
     match op {
         Op::Store { base, .. } => Some(*base),
         Op::SetAttr { base, .. } => Some(base.0),
-        _ => None,
+        Op::Create { .. }
+        | Op::Mkdir { .. }
+        | Op::Link { .. }
+        | Op::Unlink { .. }
+        | Op::Rmdir { .. }
+        | Op::Rename { .. }
+        | Op::SetXattr { .. }
+        | Op::Resolve { .. }
+        | Op::Touch
+        | Op::Skip { .. }
+        | Op::Lost { .. }
+        | Op::Exchange { .. } => None,
     }
 }

@@ -54,7 +54,18 @@ pub(crate) fn files_of(record: &Record) -> impl Iterator<Item = FileId> {
     let second = match &record.op {
         Op::Rename { replaced, .. } => replaced.map(|seen| seen.file),
         Op::Exchange { other, .. } => Some(*other),
-        _ => None,
+        Op::Create { .. }
+        | Op::Mkdir { .. }
+        | Op::Link { .. }
+        | Op::Unlink { .. }
+        | Op::Rmdir { .. }
+        | Op::SetAttr { .. }
+        | Op::SetXattr { .. }
+        | Op::Store { .. }
+        | Op::Resolve { .. }
+        | Op::Touch
+        | Op::Skip { .. }
+        | Op::Lost { .. } => None,
     };
     crate::inspect::file_of(&record.op, record.id).into_iter().chain(second)
 }
