@@ -20,7 +20,7 @@ use lsm_tree::{
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, TryLockError};
 
 /// Sealed tables in memory that writers wait behind.
 const SEALED_MAX: usize = 3;
@@ -160,9 +160,14 @@ impl Index {
             >= self.config.memtable_bytes.saturating_add(self.config.memtable_bytes / 2)
     }
 
-    /// Whether writers should wait: for a flush, for a merge, or for room in memory.
+    /// Whether writers should wait: for a flush, for a merge, for room in memory, or for [`Index::reopen`]. Never waits itself: a
+    /// commit asks, too.
     pub(crate) fn is_behind(&self) -> bool {
-        let tree = self.tree();
+        let tree = match self.tree.try_read() {
+            Ok(tree) => tree,
+            Err(TryLockError::Poisoned(tree)) => tree.into_inner(),
+            Err(TryLockError::WouldBlock) => return true,
+        };
         tree.sealed_memtable_count() >= SEALED_MAX
             || (tree.l0_run_count() >= UNMERGED_MAX && !self.is_cramped.load(Ordering::Relaxed))
             || self.active_bytes.load(Ordering::Relaxed) >= self.config.memtable_bytes.saturating_mul(OVERFULL)

@@ -76,6 +76,37 @@ fn a_snapshot_stays_as_it_was_through_checkpoints_and_merges() {
     assert_eq!(rows, (0..20).map(|key| (vec![key], vec![20; 400])).collect::<Vec<_>>());
 }
 
+/// The volume is held through a commit, and to open tables again takes as long as the log is.
+#[test]
+fn commits_do_not_wait_while_tables_are_opened_again() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (mut store, checkpoints) = open(scratch.path());
+    let index = &checkpoints.tables().index;
+    let ((opening, opens), (end, ends)) = (std::sync::mpsc::channel(), std::sync::mpsc::channel());
+    let (done, is_done) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            index.reopen(|_| {
+                opening.send(()).unwrap();
+                ends.recv().unwrap();
+                Err::<(), _>(crate::OpenError::Damaged("the tables stay as they are".to_owned()))
+            })
+        });
+        opens.recv().unwrap();
+        let store = &mut store;
+        // More than is gathered without a look at the tables.
+        scope.spawn(move || {
+            (0..10).for_each(|key| assert!(put(store, key) > Ticket(0)));
+            done.send(()).unwrap();
+        });
+        let is_in_time = is_done.recv_timeout(Duration::from_secs(20)).is_ok();
+        end.send(()).unwrap();
+        assert!(is_in_time, "a commit waited");
+    });
+    let last = store.committed();
+    assert_eq!(store.syncer().sync_to(last), Ok(last));
+}
+
 /// On a small disk the old tables are the room that the next rows need; nobody may write for days.
 #[test]
 fn what_was_merged_takes_no_room_after_the_merge() {
