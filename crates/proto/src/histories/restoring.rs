@@ -285,22 +285,9 @@ impl Histories {
             core.state.put_image(Key::Inode(*file), None)?;
         }
         for (file, (_, inode)) in &lost.older {
-            let first = entries.iter().find_map(|entry| match &entry.record.op {
-                Op::Store { file: stored, base, .. } if stored == file => Some(*base),
-                Op::Create { .. }
-                | Op::Mkdir { .. }
-                | Op::Link { .. }
-                | Op::Unlink { .. }
-                | Op::Rmdir { .. }
-                | Op::Rename { .. }
-                | Op::SetAttr { .. }
-                | Op::SetXattr { .. }
-                | Op::Store { .. }
-                | Op::Resolve { .. }
-                | Op::Touch
-                | Op::Skip { .. }
-                | Op::Lost { .. }
-                | Op::Exchange { .. } => None,
+            let first = entries.iter().find_map(|entry| {
+                let Op::Store { file: stored, base, .. } = &entry.record.op else { return None };
+                (stored == file).then_some(*base)
             });
             if let Some(version) = first {
                 let before = Inode { version, ..(**inode).clone() };
