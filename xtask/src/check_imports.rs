@@ -1,6 +1,6 @@
 //! `check-imports`: crates import lower floors only, and floors 0 and 1, `proto` and `transfer` know no input or output. Some folders
 //! inside a crate know nothing of others, files import each other in small circles at most ([`crate::circles`]), and what a manifest
-//! lists is used ([`crate::unused`]).
+//! lists is used ([`crate::unused`]), as is what a crate makes public ([`crate::unused_pub`]).
 //!
 //! The manifests are the truth: what a manifest does not list cannot be imported. Inside a crate it is what the sources name.
 
@@ -96,6 +96,7 @@ pub(crate) fn main() -> Result<()> {
     }
     problems.extend(crate::circles::problems(&root.join("crates"))?);
     problems.extend(crate::unused::problems(&root.join("crates"))?);
+    problems.extend(crate::unused_pub::problems(root)?);
     for problem in &problems {
         eprintln!("{problem}");
     }

@@ -2,8 +2,8 @@
 
 use anyhow::{Context, Result, bail};
 use std::time::{Duration, Instant};
-use wayfs_sim::Bug;
 use wayfs_sim::explore::{Bounds, Explored, Path, explore, run_path, scripts};
+use wayfs_sim::{Bug, Verbosity};
 
 const USAGE: &str = "usage: cargo xtask explore [--script NAME] [--delays N] [--faults N] [--points N] [--budget SECONDS] [--bug NAME] [--json]
        cargo xtask explore --script NAME --path PATH [--bug NAME] [--quiet]
@@ -17,14 +17,14 @@ struct Options {
     bug: Option<Bug>,
     path: Option<Path>,
     is_json: bool,
-    is_quiet: bool,
+    verbosity: Verbosity,
 }
 
 impl Options {
     fn parse(arguments: &[String]) -> Result<Self> {
-        let (script, bug, path, bounds) = (None, None, None, Bounds::default());
+        let (script, bug, path, bounds, verbosity) = (None, None, None, Bounds::default(), Verbosity::Verbose);
         let budget = Duration::from_secs(60);
-        let mut options = Self { script, bounds, budget, bug, path, is_json: false, is_quiet: false };
+        let mut options = Self { script, bounds, budget, bug, path, is_json: false, verbosity };
         let mut left = arguments.iter();
         while let Some(argument) = left.next() {
             let mut value = || left.next().with_context(|| format!("{argument} takes a value\n{USAGE}"));
@@ -37,7 +37,7 @@ impl Options {
                 "--bug" => options.bug = Some(bug_of(value()?)?),
                 "--path" => options.path = Some(value()?.parse()?),
                 "--json" => options.is_json = true,
-                "--quiet" => options.is_quiet = true,
+                "--quiet" => options.verbosity = Verbosity::Quiet,
                 other => bail!("unknown option `{other}`\n{USAGE}"),
             }
         }
@@ -114,7 +114,7 @@ fn json(script: &str, explored: &Explored, options: &Options, took: Duration) ->
 }
 
 fn again(script: &str, path: &Path, options: &Options) -> Result<()> {
-    let ran = run_path(script, options.bug, path, !options.is_quiet).with_context(|| unknown(script))?;
+    let ran = run_path(script, options.bug, path, options.verbosity).with_context(|| unknown(script))?;
     match ran {
         Ok(()) => {
             println!("{script}, path '{path}': no promise is broken");

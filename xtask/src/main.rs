@@ -8,6 +8,7 @@ mod mutants;
 mod sim;
 mod supply;
 mod unused;
+mod unused_pub;
 
 use anyhow::{Result, bail};
 

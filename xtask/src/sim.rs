@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
-use wayfs_sim::{Branch, Bug, Coverage, Disaster, Plan, Report, run_planned, shrink};
+use wayfs_sim::{Branch, Bug, Coverage, Disaster, Plan, Report, Verbosity, run_planned, shrink};
 
 const USAGE: &str = "usage: cargo xtask sim SEED [--quiet] [--with DISASTER,...] [--without DISASTER,...] [--may DISASTER,...]
        cargo xtask sim --from A --count N [--failures K] [--with DISASTER,...] [--without DISASTER,...] [--may DISASTER,...]
@@ -21,7 +21,7 @@ const COVERING: u64 = 1000;
 /// What the arguments ask for.
 struct Options {
     seed: Option<u64>,
-    is_quiet: bool,
+    verbosity: Verbosity,
     is_planted: bool,
     is_shrunk: bool,
     runs: u64,
@@ -37,7 +37,7 @@ impl Options {
     fn parse(arguments: &[String]) -> Result<Self> {
         let mut options = Self {
             seed: None,
-            is_quiet: false,
+            verbosity: Verbosity::Verbose,
             is_planted: false,
             is_shrunk: false,
             runs: 400,
@@ -55,7 +55,7 @@ impl Options {
                 value.parse().with_context(|| format!("{argument} takes a number"))
             };
             match argument.as_str() {
-                "--quiet" => options.is_quiet = true,
+                "--quiet" => options.verbosity = Verbosity::Quiet,
                 "--shrink" => options.is_shrunk = true,
                 "--runs" => options.runs = number()?,
                 "--planted" => options.is_planted = true,
@@ -122,7 +122,7 @@ pub(crate) fn main(arguments: &[String]) -> Result<()> {
 fn replay(options: &Options, seed: u64) -> Result<()> {
     let plan = options.plan(seed);
     println!("{plan:#?}");
-    let report = run_planned(plan, None, !options.is_quiet);
+    let report = run_planned(plan, None, options.verbosity);
     println!(
         "{} events, {} updates, {} reported safe, trace {:016x}",
         report.events, report.updates, report.safe, report.trace
@@ -192,7 +192,7 @@ fn hunt(options: &Options) -> Result<()> {
 
 /// Runs one seed; what is wrong with it.
 fn try_seed(options: &Options, seed: u64, gathered: &Mutex<Gathered>) -> Option<String> {
-    let outcome = std::panic::catch_unwind(|| run_planned(options.plan(seed), None, false));
+    let outcome = std::panic::catch_unwind(|| run_planned(options.plan(seed), None, Verbosity::Quiet));
     let Ok(Report { coverage, updates, safe, violations, .. }) = outcome else {
         return Some("the engine panicked".to_owned());
     };

@@ -75,10 +75,10 @@ pub struct ClientConfig {
 
 /// Longest way to the parent and back where changes wait for it by default: within a site, and nothing that one notices in
 /// a build.
-pub const NEAR_RTT_MAX: Duration = Duration::from_millis(20);
+pub(crate) const NEAR_RTT_MAX: Duration = Duration::from_millis(20);
 
 /// Default bound on cached contents: 10 GiB.
-pub const CACHE_SIZE: u64 = 10 << 30;
+pub(crate) const CACHE_SIZE: u64 = 10 << 30;
 
 impl ClientConfig {
     /// The defaults.
@@ -112,7 +112,7 @@ impl ClientConfig {
 }
 
 /// `USER@HOST` of this process.
-pub fn own_label() -> String {
+pub(crate) fn own_label() -> String {
     let user = std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_else(|_| {
         let uid = rustix::process::getuid();
         if uid.is_root() { "root".to_owned() } else { format!("uid{}", uid.as_raw()) }

@@ -47,7 +47,7 @@ impl Events {
     }
 
     /// Something happened to a file, whoever did it.
-    pub fn tell_of(&self, volume: &Volume, happening: &Happening) {
+    pub(crate) fn tell_of(&self, volume: &Volume, happening: &Happening) {
         self.listeners.tell(self.paths.tell(volume, &self.volume, happening));
     }
 

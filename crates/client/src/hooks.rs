@@ -46,7 +46,7 @@ impl MountHooks {
     }
 
     /// Who tells programs of changes by inotify.
-    pub fn attach_watchers(&self, watchers: &Arc<Watchers>) {
+    pub(crate) fn attach_watchers(&self, watchers: &Arc<Watchers>) {
         // Attached once; a second time would name the same.
         let _ = self.watchers.set(Arc::clone(watchers));
     }
@@ -59,7 +59,7 @@ impl MountHooks {
     }
 
     /// The mount, as soon as there is one.
-    pub fn attach_file_system(&self, fs: &Arc<FileSystem>) {
+    pub(crate) fn attach_file_system(&self, fs: &Arc<FileSystem>) {
         // Attached once; a second time would name the same.
         let _ = self.fs.set(Arc::downgrade(fs));
     }

@@ -53,7 +53,7 @@ use wayfs_openfiles as files;
 use wayfs_openfiles::stir;
 
 pub use client::{Client, Ended, Stopper};
-pub use config::{CACHE_SIZE, ClientConfig, NEAR_RTT_MAX, Sharing, Source, own_label};
+pub use config::{ClientConfig, Sharing, Source};
 pub use fs::{Close, FileSystemSettings};
 pub use start::StartError;
 pub use wayfs_fuse::UmountMode;

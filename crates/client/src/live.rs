@@ -253,7 +253,7 @@ impl FactName {
 }
 
 /// A level as users read it.
-pub fn level_name(level: Level) -> &'static str {
+pub(crate) fn level_name(level: Level) -> &'static str {
     match level {
         Level::Modified => "modified",
         Level::Safe => "safe",
@@ -263,7 +263,7 @@ pub fn level_name(level: Level) -> &'static str {
 }
 
 /// A holder as users read it.
-pub fn holder_name(holder: Holder) -> String {
+pub(crate) fn holder_name(holder: Holder) -> String {
     match holder {
         Holder::Here => "here".to_owned(),
         Holder::Parent => "parent".to_owned(),

@@ -132,7 +132,7 @@ impl Notices {
     }
 
     /// The pages of an inode are out of date; `then` is to happen when the kernel has forgotten them, on a thread that must not wait.
-    pub fn pages_then(&self, file: FileId, then: impl FnOnce() + Send + 'static) {
+    pub(crate) fn pages_then(&self, file: FileId, then: impl FnOnce() + Send + 'static) {
         let mut queue = self.queue();
         queue.waited += 1;
         let number = queue.waited;
@@ -145,7 +145,7 @@ impl Notices {
 
     /// Waits no longer for what takes too long to be told; a thread that has nothing to tell does it in time, and whoever calls this
     /// once a second or so where all of them are held up.
-    pub fn end_late(&self) {
+    pub(crate) fn end_late(&self) {
         let late = self.queue().take_late(Instant::now());
         late.into_iter().for_each(|then| then());
     }
@@ -178,7 +178,7 @@ impl Notices {
     }
 
     /// What stands under any name may be out of date.
-    pub fn all_entries(&self) {
+    pub(crate) fn all_entries(&self) {
         let mut queue = self.queue();
         queue.entries.clear();
         queue.all_entries = true;

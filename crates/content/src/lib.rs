@@ -34,7 +34,7 @@ pub use builder::{Builder, build, single};
 pub use chunker::{Chunker, cut};
 pub use difference::changed_ranges;
 pub use error::{ContentError, WriteError};
-pub use limits::{CHUNK_AVG, CHUNK_MAX, CHUNK_MIN, DEPTH_MAX, FANOUT_MAX, WHOLE_MAX};
+pub use limits::{CHUNK_AVG, CHUNK_MAX, DEPTH_MAX};
 pub use list_node::{Entry, ListNode};
 pub use reader::{ContentReader, Entries, Located, NodeSource, Span, Spans};
 pub use rewrite::{Rewritten, rewrite};

@@ -2,7 +2,7 @@
 
 /// Smallest chunk of a cut file but the last, in bytes. Below this the list entries
 /// and the round trips for a file would cost more than the sharing saves.
-pub const CHUNK_MIN: usize = 64 * 1024;
+pub(crate) const CHUNK_MIN: usize = 64 * 1024;
 
 /// Chunk length that cutting aims at, in bytes: an edit ships about this much.
 pub const CHUNK_AVG: usize = 256 * 1024;
@@ -12,13 +12,13 @@ pub const CHUNK_MAX: usize = 1024 * 1024;
 
 /// Largest file that is kept as one chunk, in bytes; equal to [`CHUNK_AVG`], where
 /// cutting would rarely find a second piece.
-pub const WHOLE_MAX: usize = CHUNK_AVG;
+pub(crate) const WHOLE_MAX: usize = CHUNK_AVG;
 
 /// Most entries in a list node: 38 KiB at most when encoded.
-pub const FANOUT_MAX: usize = 1024;
+pub(crate) const FANOUT_MAX: usize = 1024;
 
 /// Fewest entries in a list node that has a right neighbour.
-pub const FANOUT_MIN: usize = 256;
+pub(crate) const FANOUT_MIN: usize = 256;
 
 /// Most levels of list nodes above the chunks. Three hold 1 TiB of the worst and
 /// about 30 TiB of ordinary bytes.

@@ -44,7 +44,7 @@ pub use handler::{CommandHandler, Gone, Sink, for_owner_only};
 pub use peer::Peer;
 pub use registry::{Account, DaemonKind, EndNote, Found, Registered, Registration, Registry, RegistryError};
 pub use reply::{ControlError, Done, ErrorKind, Event, EventKind, Progress, Reply};
-pub use server::{CONNECTIONS_MAX, CONNECTIONS_OF_USER_MAX, ControlServer, StartError};
+pub use server::{CONNECTIONS_MAX, ControlServer, StartError};
 pub use wayfs_types::request::Level;
 
 /// What to do about contents that are lost.

@@ -27,7 +27,7 @@ use tracing::{debug, warn};
 pub const CONNECTIONS_MAX: usize = 64;
 
 /// Most connections of one user at a time to a socket that all users may connect to: nobody takes the places of all others.
-pub const CONNECTIONS_OF_USER_MAX: usize = 8;
+pub(crate) const CONNECTIONS_OF_USER_MAX: usize = 8;
 
 /// Longest time a write to a tool may block before the tool counts as gone.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);

@@ -1,10 +1,10 @@
 //! Client, server and registry together, over real sockets in a scratch directory.
 
 use crate::report::{QueueReport, StatusReport};
+use crate::server::CONNECTIONS_OF_USER_MAX;
 use crate::{
-    CONNECTIONS_MAX, CONNECTIONS_OF_USER_MAX, CallError, Command, CommandHandler, ControlClient, ControlError,
-    ControlServer, DaemonKind, Done, ErrorKind, Event, EventKind, EventsWanted, Level, Progress, Registration,
-    Registry, Reply, Sink, StartError, Watch,
+    CONNECTIONS_MAX, CallError, Command, CommandHandler, ControlClient, ControlError, ControlServer, DaemonKind, Done,
+    ErrorKind, Event, EventKind, EventsWanted, Level, Progress, Registration, Registry, Reply, Sink, StartError, Watch,
 };
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;

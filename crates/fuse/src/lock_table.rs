@@ -78,7 +78,7 @@ impl<W> LockTable<W> {
     /// Takes, changes or drops a lock, without waiting.
     ///
     /// Also returns the waiters of others that are granted in consequence.
-    pub fn try_set(&mut self, subject: LockSubject, lock: FileLock, waiter: W) -> (LockOutcome<W>, Vec<W>) {
+    pub(crate) fn try_set(&mut self, subject: LockSubject, lock: FileLock, waiter: W) -> (LockOutcome<W>, Vec<W>) {
         if self.conflict(subject, &lock).is_some() {
             return (LockOutcome::Held(waiter), Vec::new());
         }

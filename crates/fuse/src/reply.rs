@@ -114,7 +114,7 @@ impl Reply {
     }
 
     /// Bytes in two pieces (for ring buffers, and for chunks that meet inside a read): as [`Reply::data`].
-    pub fn data_in_two(mut self, first: &[u8], second: &[u8]) -> Delivery {
+    pub(crate) fn data_in_two(mut self, first: &[u8], second: &[u8]) -> Delivery {
         let room = self.room.map_or(usize::MAX, |room| usize::try_from(room).unwrap_or(usize::MAX));
         let first = &first[..first.len().min(room)];
         let second = &second[..second.len().min(room - first.len())];

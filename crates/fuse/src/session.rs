@@ -1,6 +1,7 @@
 //! Reading requests and handing them out.
 
 use std::io;
+#[cfg(test)]
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
@@ -60,10 +61,9 @@ impl Session {
         Self { device, mount: Some(mount), config, granted: Arc::default() }
     }
 
-    /// A session on a descriptor that someone else mounted, or on a packet socket that plays the
-    /// kernel in a test. Whoever mounted must unmount.
-    #[must_use]
-    pub fn from_fd(fd: OwnedFd, config: Config) -> Self {
+    /// A session on a packet socket that plays the kernel.
+    #[cfg(test)]
+    pub(crate) fn from_fd(fd: OwnedFd, config: Config) -> Self {
         let device = Arc::new(Device::from_fd(fd));
         Self { device, mount: None, config, granted: Arc::default() }
     }

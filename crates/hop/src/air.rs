@@ -83,18 +83,6 @@ impl<P: Packet> Air<P> {
         self.ends.iter_mut().find_map(|(destination, end)| Some((*destination, end.poll_signal()?)))
     }
 
-    /// A destination is about to be reached another way.
-    pub fn hand_off_coming(&mut self, now: Time, destination: Destination) {
-        if let Some(end) = self.ends.get_mut(&destination) {
-            end.hand_off_coming(now);
-        }
-    }
-
-    /// Whether something is to be sent now.
-    pub fn wants_air(&self, now: Time) -> bool {
-        self.ends.values().any(|end| end.wants_air(now))
-    }
-
     /// The air is free: the frame that goes over it now, and to whom.
     pub fn poll_frame(&mut self, now: Time) -> Option<(Destination, Frame<P>)> {
         let all: Vec<Destination> = self.ends.keys().copied().collect();

@@ -239,7 +239,7 @@ impl<P: Packet> Arq<P> {
     }
 
     /// The destination is about to be reached another way: what is unanswered counts from now.
-    pub fn hand_off_coming(&mut self, now: Time) {
+    pub(crate) fn hand_off_coming(&mut self, now: Time) {
         // What is unanswered asks the new way at once.
         (self.polls, self.poll_due) = (0, !self.held.is_empty());
         (self.silent_since, self.asked, self.flowing) = (Some(now), None, None);
@@ -345,7 +345,7 @@ impl<P: Packet> Arq<P> {
     }
 
     /// Whether something is to be sent now.
-    pub fn wants_air(&self, now: Time) -> bool {
+    pub(crate) fn wants_air(&self, now: Time) -> bool {
         self.poll_due
             || self.request_due
             || self.due_at().is_some_and(|at| at <= now)
@@ -388,7 +388,7 @@ impl<P: Packet> Arq<P> {
     }
 
     /// Only what does not wait for room on the way: the question of a silent channel, a request, a report that is due.
-    pub fn poll_short_frame(&mut self, now: Time) -> Option<Frame<P>> {
+    pub(crate) fn poll_short_frame(&mut self, now: Time) -> Option<Frame<P>> {
         if std::mem::take(&mut self.poll_due)
             && let Some(number) = self.held.keys().next().copied()
         {

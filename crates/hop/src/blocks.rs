@@ -15,7 +15,7 @@ const CLOSE_AFTER: Duration = Duration::from_millis(50);
 /// Blocks that are kept for what may still come.
 const BLOCKS_MAX: usize = 16;
 /// Bytes before a packet or a sum: block u32, row u8, packets of the block u8 (zero in a packet).
-pub const PIECE_HEADER_LEN: usize = 6;
+pub(crate) const PIECE_HEADER_LEN: usize = 6;
 
 /// A packet or a sum on the air.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -17,7 +17,7 @@ pub const FRAME_HEADER_LEN: usize = 21;
 /// Bytes before each packet.
 pub const PACKET_HEADER_LEN: usize = 2;
 /// Bytes of a report without ranges.
-pub const REPORT_LEN: usize = 17;
+pub(crate) const REPORT_LEN: usize = 17;
 const RANGE_LEN: usize = 4;
 /// Most ranges that are read; an end of ours sends 16.
 const RANGES_MAX: usize = 64;

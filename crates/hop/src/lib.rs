@@ -29,9 +29,9 @@ mod snoop;
 
 pub use air::{Air, AirConfig};
 pub use arq::{Arq, ArqConfig, ArqStatistics, Losses, Measured, Order};
-pub use blocks::{BlockStatistics, Blocks, PIECE_HEADER_LEN};
+pub use blocks::{BlockStatistics, Blocks};
 pub use code::{Code, CodeError, Shape};
-pub use codec::{FRAME_HEADER_LEN, FrameError, PACKET_HEADER_LEN, REPORT_LEN, decode_frame, encode_frame};
+pub use codec::{FRAME_HEADER_LEN, FrameError, PACKET_HEADER_LEN, decode_frame, encode_frame};
 pub use frame::{Frame, Report};
 pub use ip::{IpError, IpPacket, PACKET_LEN_MAX};
 pub use pace::{Arrived, Pace};

@@ -113,7 +113,7 @@ impl Pace {
     }
 
     /// Whether one more frame may go.
-    pub fn may_send(&self) -> bool {
+    pub(crate) fn may_send(&self) -> bool {
         self.in_flight < self.window()
     }
 
@@ -178,7 +178,7 @@ impl Pace {
     }
 
     /// Everything on its way is lost, or was on a way that is left: it counts no more.
-    pub fn forget_flight(&mut self) {
+    pub(crate) fn forget_flight(&mut self) {
         self.sent.clear();
         self.in_flight = 0;
     }

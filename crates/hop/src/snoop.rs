@@ -264,11 +264,6 @@ impl<P: Packet> Snoop<P> {
         Some(packet)
     }
 
-    /// Whether something waits for the air.
-    pub fn wants_air(&self) -> bool {
-        !self.air.is_empty() || !self.again.is_empty()
-    }
-
     /// What goes over the wire; call until `None`.
     pub fn poll_wire(&mut self) -> Option<P> {
         self.wire.pop_front()

@@ -158,7 +158,7 @@ impl<'a> Context<'a> {
     }
 
     /// What idle cores did in the last topology that was given back.
-    pub const fn idle_cores(&self) -> &IdleCores {
+    pub(crate) const fn idle_cores(&self) -> &IdleCores {
         &self.idle_cores
     }
 

@@ -39,7 +39,7 @@ impl Estimate {
     }
 
     /// A quantile with its 95 % interval by the ranks of the samples, which holds whatever their distribution.
-    pub fn quantile(samples: &mut [f64], share: f64) -> Self {
+    pub(crate) fn quantile(samples: &mut [f64], share: f64) -> Self {
         let value = quantile(samples, share);
         let count = samples.len() as f64;
         if samples.len() < 2 {
@@ -110,7 +110,7 @@ pub(crate) fn student(degrees_of_freedom: usize) -> f64 {
 }
 
 /// The value that a share of samples does not exceed (nearest rank); zero of none. Sorts them.
-pub fn quantile(samples: &mut [f64], share: f64) -> f64 {
+pub(crate) fn quantile(samples: &mut [f64], share: f64) -> f64 {
     samples.sort_by(f64::total_cmp);
     let rank = (share * samples.len() as f64).ceil().max(1.0) as usize;
     samples.get(rank.min(samples.len()).saturating_sub(1)).copied().unwrap_or_default()

@@ -147,7 +147,7 @@ impl Sites {
     ///
     /// # Errors
     /// [`LabError`] if it does not answer or cannot join.
-    pub fn start_station(&mut self, site: usize) -> Result<(), LabError> {
+    pub(crate) fn start_station(&mut self, site: usize) -> Result<(), LabError> {
         let station = station_of(site);
         self.serve(&station)?;
         let ticket = self.wayfs("home", &["volume", "ticket", VOLUME, "--station"], TOOL)?;
@@ -195,7 +195,7 @@ impl Sites {
     ///
     /// # Errors
     /// [`LabError`] if it does not end, or is not mounted in time.
-    pub fn mount_anew(&mut self, site: usize) -> Result<(), LabError> {
+    pub(crate) fn mount_anew(&mut self, site: usize) -> Result<(), LabError> {
         self.unmount(site)?;
         let client = self.client(site)?;
         // A disk of its own is a new one after every mount.
@@ -319,7 +319,7 @@ impl Sites {
     }
 
     /// The network itself, to be changed.
-    pub const fn lab_mut(&mut self) -> &mut Topology {
+    pub(crate) const fn lab_mut(&mut self) -> &mut Topology {
         &mut self.lab
     }
 
@@ -425,12 +425,12 @@ impl Sites {
 }
 
 /// Host of the client of a site.
-pub fn client_of(site: usize) -> String {
+pub(crate) fn client_of(site: usize) -> String {
     format!("client-{}", letter(site))
 }
 
 /// Host of the station of a site.
-pub fn station_of(site: usize) -> String {
+pub(crate) fn station_of(site: usize) -> String {
     format!("station-{}", letter(site))
 }
 

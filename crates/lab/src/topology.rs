@@ -69,12 +69,12 @@ impl Topology {
 
     /// From now on cores may sleep while they have nothing to do, as they do where nobody measures. Packets are late then by
     /// what a core takes to wake up.
-    pub fn let_cores_sleep(&mut self) {
+    pub(crate) fn let_cores_sleep(&mut self) {
         self.keep_awake = KeepAwake::none();
     }
 
     /// What idle cores do while this topology exists.
-    pub const fn idle_cores(&self) -> &IdleCores {
+    pub(crate) const fn idle_cores(&self) -> &IdleCores {
         self.keep_awake.state()
     }
 
@@ -266,12 +266,12 @@ impl Topology {
     }
 
     /// How late the emulator was over the channel of a line since the last call for it.
-    pub fn take_lateness_of(&self, link: Link) -> Lateness {
+    pub(crate) fn take_lateness_of(&self, link: Link) -> Lateness {
         self.emulator.take_lateness_of(self.links[link.0].medium)
     }
 
     /// How late the emulator was since the last call. A rejected run measured the machine, not the lines.
-    pub fn take_lateness(&self) -> Lateness {
+    pub(crate) fn take_lateness(&self) -> Lateness {
         self.emulator.take_lateness()
     }
 
@@ -313,7 +313,7 @@ impl Topology {
     ///
     /// # Errors
     /// [`LabError::Io`] if it cannot be made.
-    pub fn memory_disk(&self, name: &str) -> Result<MountPoint, LabError> {
+    pub(crate) fn memory_disk(&self, name: &str) -> Result<MountPoint, LabError> {
         let disk = self.mount_point(name)?;
         let mounted =
             rustix::mount::mount("tmpfs", disk.path(), "tmpfs", rustix::mount::MountFlags::empty(), c"mode=0700");

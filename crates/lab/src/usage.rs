@@ -3,7 +3,7 @@
 use std::path::Path;
 
 /// Most bytes that a process ever had in memory; zero if it cannot be asked.
-pub fn peak_memory(process: u32) -> u64 {
+pub(crate) fn peak_memory(process: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());

@@ -13,7 +13,7 @@ pub struct ProbabilityError(f64);
 
 impl Probability {
     /// Never.
-    pub const NEVER: Self = Self(0.0);
+    pub(crate) const NEVER: Self = Self(0.0);
 
     /// Checks the range.
     ///
@@ -44,7 +44,7 @@ pub(crate) fn unit(random: &mut impl RngCore) -> f64 {
 /// Chance that a packet of `len` bytes is lost when on average one bit error
 /// falls into every `bytes_per_error` bytes (the error model of the wireless
 /// TCP experiments: one error per 64 KB and so on).
-pub fn bit_error_loss(len: usize, bytes_per_error: f64) -> Probability {
+pub(crate) fn bit_error_loss(len: usize, bytes_per_error: f64) -> Probability {
     if bytes_per_error <= 0.0 {
         return Probability(1.0);
     }

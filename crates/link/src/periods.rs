@@ -58,7 +58,7 @@ impl Default for BadPeriods {
 impl BadPeriods {
     /// As in the driver of 1995 and 1996: multiples of 20 ms, uniform in 0 to twice the mean, judged when the driver is called.
     #[must_use]
-    pub fn at_driver(self) -> Self {
+    pub(crate) fn at_driver(self) -> Self {
         Self { durations: Durations::Uniform, tick: DRIVER_TICK, judged: Judged::AtDriver, met: Met::Lost, ..self }
     }
 }

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
 /// Longest host name, in bytes (RFC 1035).
-pub const HOST_LEN_MAX: usize = 253;
+pub(crate) const HOST_LEN_MAX: usize = 253;
 /// Longest label of a host name, in bytes.
 const LABEL_LEN_MAX: usize = 63;
 

@@ -28,7 +28,7 @@ impl CloseCode {
     /// A packed frame that cannot be unpacked.
     pub const FRAME_DAMAGED: Self = Self(7);
     /// First number that this crate never uses.
-    pub const APPLICATION: u32 = 1000;
+    pub(crate) const APPLICATION: u32 = 1000;
 
     /// A number of the application's own, counted from [`CloseCode::APPLICATION`].
     pub const fn application(number: u32) -> Self {
@@ -134,7 +134,7 @@ impl StreamCode {
     /// No byte came in the time allowed.
     pub const IDLE: Self = Self(5);
     /// First number that this crate never uses.
-    pub const APPLICATION: u32 = 1000;
+    pub(crate) const APPLICATION: u32 = 1000;
 
     /// A number of the application's own, counted from [`StreamCode::APPLICATION`].
     pub const fn application(number: u32) -> Self {

@@ -46,11 +46,6 @@ impl KeyChange {
         self.old
     }
 
-    /// The key that follows it.
-    pub fn new_key(&self) -> NodeId {
-        self.new
-    }
-
     /// Its bytes.
     pub fn to_bytes(&self) -> [u8; Self::LEN] {
         let mut bytes = [0; Self::LEN];

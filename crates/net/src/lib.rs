@@ -60,7 +60,7 @@ mod turns;
 mod virtual_path;
 mod yielding;
 
-pub use address::{Address, AddressError, HOST_LEN_MAX};
+pub use address::{Address, AddressError};
 pub use bind::BindError;
 pub use body::{BODY_PIECE_MAX, BodyStarts, RecvBody, SendBody};
 pub use close::{CloseCode, Closed, StreamCode};
@@ -84,4 +84,5 @@ pub use respond::{IncomingRequest, Responder};
 pub use stream::Moved;
 pub use ticket::{ADDRESSES_MAX, NAME_LEN_MAX, Ticket, TicketError, TicketParts, TicketRole};
 pub use ticket_secret::{TicketId, TicketSecret};
+
 pub use traffic::{ConnectionStats, Traffic};

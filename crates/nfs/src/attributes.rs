@@ -131,7 +131,7 @@ impl FileAttributes {
     ///
     /// # Errors
     /// [`DecodeError`].
-    pub fn read_optional(reader: &mut Reader<'_>) -> Result<Option<Self>, DecodeError> {
+    pub(crate) fn read_optional(reader: &mut Reader<'_>) -> Result<Option<Self>, DecodeError> {
         if reader.bool("whether attributes follow")? { Self::read(reader).map(Some) } else { Ok(None) }
     }
 

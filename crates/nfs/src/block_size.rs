@@ -5,7 +5,7 @@
 //! `worth(b) = b * (1 - failed(b)) / (b + overhead(b))`, where `failed` grows with the time that a block is on the air.
 
 /// Sizes there are to choose from.
-pub const BLOCK_SIZES: [u32; 7] = [1024, 2048, 4096, 8192, 16_384, 32_768, 65_536];
+pub(crate) const BLOCK_SIZES: [u32; 7] = [1024, 2048, 4096, 8192, 16_384, 32_768, 65_536];
 
 /// What carries blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,7 +116,7 @@ impl BlockSize {
     }
 
     /// A block of `len` bytes was sent, and this became of it.
-    pub fn on_sending(&mut self, len: u32, outcome: Sending) {
+    pub(crate) fn on_sending(&mut self, len: u32, outcome: Sending) {
         let max = self.max;
         let Some(seen) = &mut self.seen else { return };
         let kept = (-f64::from(len) / MEMORY).exp();

@@ -187,7 +187,7 @@ impl Exchange {
     }
 
     /// Makes a call for somebody else than this process.
-    pub fn submit_as(&mut self, call: &Call, credentials: &Credentials) -> Xid {
+    pub(crate) fn submit_as(&mut self, call: &Call, credentials: &Credentials) -> Xid {
         self.statistics.calls += 1;
         self.enqueue(call, credentials, Purpose::Work)
     }

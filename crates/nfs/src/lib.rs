@@ -34,7 +34,7 @@ mod window;
 pub mod xdr;
 
 pub use attributes::{FileAttributes, FileKind, Handle, SetAttributes, SetTime, Timestamp, WriteVerifier};
-pub use block_size::{BLOCK_SIZES, BlockSize, Carrier, Sending};
+pub use block_size::{BlockSize, Carrier, Sending};
 pub use exchange::{Answer, Exchange, Notice, Statistics, WaitPolicy};
 pub use procedure::{Kind, Procedure};
 pub use record::{RecordError, Records, framed};

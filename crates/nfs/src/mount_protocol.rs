@@ -11,7 +11,7 @@ const EXPORTS_MAX: usize = 10_000;
 const LIST_MAX: usize = 1024;
 
 /// Arguments that ask for the root of an export.
-pub fn mount_arguments(export: &str) -> Vec<u8> {
+pub(crate) fn mount_arguments(export: &str) -> Vec<u8> {
     let mut writer = Writer::new();
     writer.opaque(export.as_bytes());
     writer.into_bytes()

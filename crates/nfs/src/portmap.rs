@@ -7,7 +7,7 @@ use crate::{Kind, Procedure};
 pub const PORT: u16 = 111;
 
 /// Arguments of the question over which port a program is served; `protocol` is 6 for TCP, 17 for UDP.
-pub fn port_arguments(program: Procedure, protocol: u32) -> Vec<u8> {
+pub(crate) fn port_arguments(program: Procedure, protocol: u32) -> Vec<u8> {
     let mut writer = Writer::new();
     writer.u32(program.program).u32(program.version).u32(protocol).u32(0);
     writer.into_bytes()

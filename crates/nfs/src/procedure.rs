@@ -92,7 +92,7 @@ impl Kind {
     }
 
     /// Whether doing it once more changes nothing beyond what once does. A write is: the same bytes to the same place.
-    pub const fn is_idempotent(self) -> bool {
+    pub(crate) const fn is_idempotent(self) -> bool {
         !matches!(
             self,
             Self::SetAttributes

@@ -40,7 +40,7 @@ impl Credentials {
 }
 
 /// A call as it travels.
-pub fn encode_call(xid: Xid, procedure: Procedure, credentials: &Credentials, arguments: &[u8]) -> Vec<u8> {
+pub(crate) fn encode_call(xid: Xid, procedure: Procedure, credentials: &Credentials, arguments: &[u8]) -> Vec<u8> {
     let mut writer = Writer::new();
     writer.u32(xid.0).u32(0).u32(2).u32(procedure.program).u32(procedure.version).u32(procedure.number);
     credentials.write(&mut writer);

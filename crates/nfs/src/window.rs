@@ -62,7 +62,7 @@ impl Window {
     }
 
     /// A call of the transfer with a block of `len` bytes was answered `round_trip` after its only sending.
-    pub fn on_answer(&mut self, len: u32, round_trip: Duration) {
+    pub(crate) fn on_answer(&mut self, len: u32, round_trip: Duration) {
         let class = len.clamp(LEN_MIN, LEN_MAX).next_power_of_two();
         let known = self.shortest_of(class);
         let shortest = known.map_or(round_trip, |shortest| shortest.mul_f64(FORGET).min(round_trip));

@@ -177,11 +177,6 @@ impl NfsMount {
         self.vfs.caller.notice(notice);
     }
 
-    /// Files that the kernel, or somebody's open file, knows; for tests.
-    pub fn known_files(&self) -> usize {
-        self.vfs.nodes.len()
-    }
-
     /// Serves until the mount is gone, by whomever, and gives what is not written a last chance.
     pub fn run(self) -> NfsEnded {
         let Self { session, control, registered, vfs, committer, listener, is_over, .. } = self;

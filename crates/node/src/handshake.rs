@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 use wayfs_types::{Admitted, OriginId, Seal, VolumeId};
 
 /// Version of everything that two nodes say to each other. Peers of another version are refused.
-pub const PROTOCOL_VERSION: u16 = 3;
+pub(crate) const PROTOCOL_VERSION: u16 = 3;
 
 /// Longest greeting in bytes. Said before anything is known of who says it.
 pub(crate) const GREETING_LEN_MAX: usize = 64 << 10;

@@ -46,19 +46,17 @@ pub use contents::{ContentPacking, Contents, ContentsError, FetchError, Hold, Lo
 pub use core::LiveReplica;
 pub use error::{MemberError, OpenError};
 pub use greet::GreetError;
-pub use handshake::{ChildRole, Grant, PROTOCOL_VERSION, Refusal};
+pub use handshake::{ChildRole, Grant, Refusal};
 pub use hooks::{CachedNames, Hooks, NoHooks, SessionChange, SessionEvent};
 pub use host::{Admission, Host, JoinRequest, NoAdmission};
 pub use join::{JoinError, join};
 pub use level_watch::{LevelWatch, Reached};
 pub use link_below::heed_links;
 pub use parent::{CandidateStatus, LinkSettings, LinkState, LinkStatus, ParentLink, Throughput};
-pub use room::full_text;
 pub use runtime::runtime;
 pub use scrub::{ScrubCounts, ScrubError, ScrubPosition};
 pub use servers::{
-    ADDRESSES_MAX, Directory, Entry, Have, News, Place, Rival, SERVERS_MAX, ServerInfo, ServerKind, ServerList, Signed,
-    find_copy,
+    ADDRESSES_MAX, Directory, Entry, Have, News, Place, Rival, ServerInfo, ServerKind, ServerList, Signed, find_copy,
 };
 pub use session::SessionReport;
 pub use settings::{Keys, SCRUB_PERIOD, VolumeSettings};

@@ -82,7 +82,7 @@ fn full(free: u64, reserves: Reserves, before: Full) -> Full {
 }
 
 /// `full: home disk (HOST)`, with every place that is, and `quota: of this member`; `None`: there is room.
-pub fn full_text(rooms: &[ServerRoom]) -> Option<String> {
+pub(crate) fn full_text(rooms: &[ServerRoom]) -> Option<String> {
     let places: Vec<String> = rooms
         .iter()
         .filter(|server| server.room.full != Full::No && server.quota.is_none())

@@ -321,7 +321,7 @@ impl Machine {
     ///
     /// # Errors
     /// In words.
-    pub fn read_content(&self, file: FileId, inode: &Inode) -> Result<Vec<u8>, String> {
+    pub(crate) fn read_content(&self, file: FileId, inode: &Inode) -> Result<Vec<u8>, String> {
         if let Content::Inline(bytes) = &inode.content {
             return Ok(bytes.to_vec());
         }

@@ -228,7 +228,7 @@ impl Body {
     }
 
     /// Space that it takes on the disk at most.
-    pub fn disk_len(&self) -> u64 {
+    pub(crate) fn disk_len(&self) -> u64 {
         match self {
             Self::Memory(_) => 0,
             Self::Disk { present, .. } => present.len(),
@@ -284,7 +284,7 @@ fn zero_in(file: &BodyFile, range: Range<u64>) -> Result<(), FsError> {
 }
 
 /// What a failure of the host's file system is to a program.
-pub fn host_error(error: &std::io::Error, what: &str) -> FsError {
+pub(crate) fn host_error(error: &std::io::Error, what: &str) -> FsError {
     match (error.kind(), error.raw_os_error()) {
         (ErrorKind::StorageFull | ErrorKind::QuotaExceeded, _) => FsError::NoSpace,
         (ErrorKind::FileTooLarge, _) => FsError::FileTooLarge,

@@ -110,7 +110,7 @@ impl RangeSet {
     }
 
     /// Adds all ranges of another set, cut at `size`.
-    pub fn absorb(&mut self, other: &Self, size: u64) {
+    pub(crate) fn absorb(&mut self, other: &Self, size: u64) {
         for range in other.iter() {
             self.insert(range.start..range.end.min(size));
         }

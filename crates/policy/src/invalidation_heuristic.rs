@@ -18,7 +18,7 @@ use std::time::Duration;
 use wayfs_types::{FileId, Time};
 
 /// How far back a producer's updates are sent: 30 minutes, as published.
-pub const RECENT: Duration = Duration::from_secs(30 * 60);
+pub(crate) const RECENT: Duration = Duration::from_secs(30 * 60);
 
 /// IH, and IHSL if it has a load limit.
 #[derive(Debug, Clone)]
@@ -44,7 +44,7 @@ impl InvalidationHeuristic {
     }
 
     /// IHSL: `load_max` is the balance of back-fetches over overwritten writes above which the station counts as a producer.
-    pub fn with_station_load(history: u32, load_max: i64) -> Self {
+    pub(crate) fn with_station_load(history: u32, load_max: i64) -> Self {
         Self { load_max: Some(load_max), ..Self::new(history) }
     }
 }

@@ -25,11 +25,11 @@ mod ttnu;
 mod write_through;
 
 pub use adaptive_delay::AdaptiveDelay;
-pub use invalidation_heuristic::{InvalidationHeuristic, RECENT};
+pub use invalidation_heuristic::InvalidationHeuristic;
 pub use on_demand::OnDemand;
 pub use periodic::Periodic;
 pub use policy::{Access, Decision, Fate, PropagationPolicy};
-pub use propagator::{Input, Output, Propagator, UNSENT_MAX};
+pub use propagator::{Input, Output, Propagator};
 pub use setting::{Mechanism, Setting, SettingError};
 pub use ttnu::TimeToNextUse;
 pub use write_through::WriteThrough;

@@ -19,7 +19,7 @@ use std::time::Duration;
 use wayfs_types::{FileId, RecordId, Time};
 
 /// Unsent versions held at most; one more makes the oldest due at once, as sending loses nothing. About 250 bytes each.
-pub const UNSENT_MAX: usize = 1_000_000;
+pub(crate) const UNSENT_MAX: usize = 1_000_000;
 
 /// What happened to the contents of a file, for [`Propagator::handle`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,7 +135,7 @@ impl Propagator {
     }
 
     /// With any policy. `within`: every version still current goes so long after it began to wait, whatever the policy says; `None`: never.
-    pub fn with_policy(policy: Box<dyn PropagationPolicy>, within: Option<Duration>) -> Self {
+    pub(crate) fn with_policy(policy: Box<dyn PropagationPolicy>, within: Option<Duration>) -> Self {
         Self {
             policy,
             within,

@@ -75,7 +75,8 @@ impl MemoryStore {
     }
 
     /// Whether its disk fails to read from here on.
-    pub fn set_unreadable(&mut self, is_unreadable: bool) {
+    #[cfg(test)]
+    pub(crate) fn set_unreadable(&mut self, is_unreadable: bool) {
         self.is_unreadable = is_unreadable;
     }
 
@@ -84,7 +85,7 @@ impl MemoryStore {
     }
 
     /// Bytes of keys and values.
-    pub fn len_bytes(&self) -> usize {
+    pub(crate) fn len_bytes(&self) -> usize {
         self.visible.iter().map(|(key, value)| key.len() + value.len()).sum()
     }
 

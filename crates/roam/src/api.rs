@@ -4,7 +4,7 @@ use std::time::Duration;
 use wayfs_types::NodeId;
 
 /// Most dials that are under way at the same time: a volume has at most 64 servers and its home.
-pub const DIALS_MAX: usize = 65;
+pub(crate) const DIALS_MAX: usize = 65;
 
 /// How a machine roams.
 #[derive(Debug, Clone)]
@@ -184,7 +184,7 @@ impl GreetRefusal {
     }
 
     /// Whether a server may say so because it does not know this machine.
-    pub const fn may_not_know_us(self) -> bool {
+    pub(crate) const fn may_not_know_us(self) -> bool {
         matches!(self, Self::NotMember | Self::NotReady)
     }
 }

@@ -30,7 +30,7 @@ mod tests;
 mod volley;
 
 pub use api::{
-    AddressVersion, AskedIn, Config, DIALS_MAX, DialId, Failure, GreetRefusal, Input, Leaving, Output, Parents, Server,
+    AddressVersion, AskedIn, Config, DialId, Failure, GreetRefusal, Input, Leaving, Output, Parents, Server,
     ServerKind, TaskId, Why,
 };
 pub use machine::Roam;

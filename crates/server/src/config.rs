@@ -7,9 +7,9 @@ use wayfs_control::link_signals::LinkSource;
 use wayfs_net::Address;
 
 /// The UDP port of a server unless another is given. Not registered to anyone we know of.
-pub const DEFAULT_PORT: u16 = 7475;
+pub(crate) const DEFAULT_PORT: u16 = 7475;
 /// Lifetime of a ticket unless another is given: a day, since it is a password that travels by mail.
-pub const TICKET_LIFETIME: Duration = Duration::from_secs(24 * 3600);
+pub(crate) const TICKET_LIFETIME: Duration = Duration::from_secs(24 * 3600);
 
 /// Settings of a [`crate::Server`].
 #[derive(Debug, Clone)]
@@ -76,7 +76,7 @@ impl ServerConfig {
 }
 
 /// `USER@HOST` of this process, cleaned so that it may appear in file names.
-pub fn default_label() -> String {
+pub(crate) fn default_label() -> String {
     let user = std::env::var("USER").ok().filter(|user| !user.is_empty());
     let user = user.unwrap_or_else(|| if rustix::process::geteuid().is_root() { "root".into() } else { "user".into() });
     let system = rustix::system::uname();

@@ -24,7 +24,7 @@ mod server;
 mod tickets;
 
 pub use backup::{RestoreError, Source as BackupSource, restore};
-pub use config::{DEFAULT_PORT, ServerConfig, TICKET_LIFETIME, default_label};
+pub use config::ServerConfig;
 pub use error::StartError;
 pub use promotion::{Outlook, PromotionError};
 pub use repair::repair;

@@ -7,7 +7,7 @@ use crate::config::ServerConfig;
 use crate::control::ServerCommands;
 use crate::error::StartError;
 use crate::layout::{Layout, ServedAs, VolumeFile};
-use crate::promotion::{Outlook, PromotionError};
+use crate::promotion::PromotionError;
 use crate::served::{Served, ServerHooks};
 use crate::tickets::Tickets;
 use rand::TryRngCore as _;
@@ -199,11 +199,6 @@ impl Server {
         self.shared.bound
     }
 
-    /// Where metrics are served.
-    pub fn metrics_address(&self) -> Option<SocketAddr> {
-        self.metrics.as_ref().map(MetricsServer::address)
-    }
-
     /// Carries out control commands without a socket, for whoever runs the server in its own process.
     pub fn control(&self) -> Arc<dyn wayfs_control::CommandHandler> {
         Arc::new(ServerCommands::new(Arc::clone(&self.shared)))
@@ -214,28 +209,12 @@ impl Server {
         self.shared.find(name).map(|served| Arc::clone(&served.volume))
     }
 
-    /// What a station of this server has, and what would be missing if it took its home's place now; `None`: no such volume.
-    ///
-    /// # Errors
-    /// [`PromotionError`]: it is the home, has stopped, or its tables cannot be read.
-    pub fn outlook(&self, name: &str) -> Option<Result<Outlook, PromotionError>> {
-        self.shared.find(name).map(|served| self.shared.outlook(&served))
-    }
-
     /// Makes a station of this server the home of its volume, for good; `None`: no such volume.
     ///
     /// # Errors
     /// [`PromotionError`]: it is the home already, or its files cannot be written or opened.
     pub fn promote(&self, name: &str) -> Option<Result<(), PromotionError>> {
         self.shared.find(name).map(|served| self.shared.promote(served))
-    }
-
-    /// Waits until someone asked the server to stop (`wayfs stop`, or [`Server::request_stop`]), at most `patience`;
-    /// whether someone did.
-    pub fn wait_stop(&self, patience: Duration) -> bool {
-        let wanted = self.shared.stop_wanted.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.shared.stop_changed.wait_timeout_while(wanted, patience, |wanted| !*wanted);
-        *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
     /// The same for as long as it takes. Nothing wakes the thread before.
@@ -527,4 +506,25 @@ pub(crate) enum CreateError {
     Randomness(String),
     #[error(transparent)]
     Start(#[from] StartError),
+}
+
+/// What tests ask of a server.
+#[cfg(test)]
+impl Server {
+    /// Where metrics are served.
+    pub(crate) fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics.as_ref().map(MetricsServer::address)
+    }
+
+    /// What a station of this server has, and what would be missing if it took its home's place now; `None`: no such volume.
+    pub(crate) fn outlook(&self, name: &str) -> Option<Result<crate::promotion::Outlook, PromotionError>> {
+        self.shared.find(name).map(|served| self.shared.outlook(&served))
+    }
+
+    /// Whether someone asked the server to stop, within `patience`.
+    pub(crate) fn wait_stop(&self, patience: Duration) -> bool {
+        let wanted = self.shared.stop_wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.shared.stop_changed.wait_timeout_while(wanted, patience, |wanted| !*wanted);
+        *waited.unwrap_or_else(PoisonError::into_inner).0
+    }
 }

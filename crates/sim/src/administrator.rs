@@ -83,7 +83,9 @@ impl World {
         self.fences.0.extend(origins.into_iter().filter(|(_, origin)| origin.node == node));
         self.end_command();
         let cut = self.history.updates.keys().any(|record| self.fences.shut_out(*record));
-        self.cover(Branch::Fenced, cut);
+        if cut {
+            self.cover(Branch::Fenced);
+        }
         let is_the_member = |other: &usize| self.hosts[*other].config.node == node && !self.hosts[*other].destroyed;
         let machines: Vec<usize> = (0..self.hosts.len()).filter(is_the_member).collect();
         machines.into_iter().for_each(|machine| self.destroy(machine));

@@ -63,7 +63,7 @@ impl World {
         self.check_claims(index);
         let may_go = self.hosts[index].is_client() && self.plan.disasters.contains(&Disaster::ClientGone);
         if may_go && self.random.random_bool(GONE) {
-            self.cover(Branch::Gone, true);
+            self.cover(Branch::Gone);
             self.destroy(index);
         }
     }
@@ -173,9 +173,15 @@ impl World {
             home_lacks += if truth.is_stable { 0 } else { size };
         }
         let at_risk = ledger.not_safe.unwrap_or_default();
-        self.cover(Branch::SaidAtRisk, !at_risk.is_nothing());
-        self.cover(Branch::SaidSafe, at_risk.is_nothing() && !ledger.home_lacks.is_nothing());
-        self.cover(Branch::SaidStable, ledger.home_lacks.is_nothing());
+        if !at_risk.is_nothing() {
+            self.cover(Branch::SaidAtRisk);
+        }
+        if at_risk.is_nothing() && !ledger.home_lacks.is_nothing() {
+            self.cover(Branch::SaidSafe);
+        }
+        if ledger.home_lacks.is_nothing() {
+            self.cover(Branch::SaidStable);
+        }
         if at_risk.bytes < here_only || ledger.home_lacks.bytes < home_lacks {
             let line = format!(
                 "host {index} says {ledger:?}, and {here_only} bytes are at no server, {home_lacks} not at home"

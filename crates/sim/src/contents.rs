@@ -84,7 +84,7 @@ impl World {
         }
         let lost = self.hosts[0].replica.as_ref().and_then(|home| home.lost_contents(usize::MAX / 2).ok());
         for lost in lost.unwrap_or_default() {
-            self.cover(Branch::Declared, true);
+            self.cover(Branch::Declared);
             let is_new = self.history.declared.insert(self.history.first(lost.version));
             let shown = lost.report.filter(|_| lost.shows_older).zip(self.inode(0, lost.file));
             if let Some((report, inode)) = shown.filter(|(report, inode)| inode.version == *report) {
@@ -142,7 +142,9 @@ impl World {
             let chunk_writes = self.hosts[index].disk.0.borrow().sync_point().chunk_writes;
             self.hosts[index].disk.0.borrow_mut().sync_chunks(chunk_writes);
         }
-        self.cover(Branch::Sought, is_here);
+        if is_here {
+            self.cover(Branch::Sought);
+        }
         self.feed(index, EngineInput::Sought { file, version, content, is_here });
     }
 
@@ -159,7 +161,9 @@ impl World {
             let chunk_writes = self.hosts[index].disk.0.borrow().sync_point().chunk_writes;
             self.hosts[index].disk.0.borrow_mut().sync_chunks(chunk_writes);
         }
-        self.cover(Branch::LookedHere, is_here);
+        if is_here {
+            self.cover(Branch::LookedHere);
+        }
         let (here, not_here) = if is_here { (vec![version], vec![]) } else { (vec![], vec![version]) };
         self.feed(index, EngineInput::LookedHere { here, not_here });
     }
@@ -279,8 +283,12 @@ impl World {
             clean.sort_by_key(|piece| host.touched.get(piece).copied());
             gone.extend(clean.into_iter().take(excess));
         }
-        self.cover(Branch::SweptUnnamed, unnamed > 0);
-        self.cover(Branch::Evicted, gone.len() > unnamed);
+        if unnamed > 0 {
+            self.cover(Branch::SweptUnnamed);
+        }
+        if gone.len() > unnamed {
+            self.cover(Branch::Evicted);
+        }
         let host = &mut self.hosts[index];
         if !gone.is_empty() {
             // As the live node: the disk has the records by which nothing refers to them.

@@ -194,7 +194,7 @@ impl World {
         if !is_whole || !self.plan.exclusive && !self.is_kept(index, held.given) {
             return;
         }
-        self.cover(Branch::Counted, true);
+        self.cover(Branch::Counted);
         let counted = self.counter.counted.entry(judge).or_default();
         if number > counted.number {
             *counted = Counted { number, by: index, given: held.given };

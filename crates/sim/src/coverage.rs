@@ -192,10 +192,8 @@ impl Branch {
 pub type Coverage = BTreeSet<Branch>;
 
 impl World {
-    /// Notes a branch if it was taken.
-    pub(crate) fn cover(&mut self, branch: Branch, taken: bool) {
-        if taken {
-            self.coverage.insert(branch);
-        }
+    /// Notes a branch that was taken.
+    pub(crate) fn cover(&mut self, branch: Branch) {
+        self.coverage.insert(branch);
     }
 }

@@ -51,13 +51,11 @@ impl Makers {
         self.waiting.remove(&(index, place.clone())).flatten() == Some(self.removals_of(place))
     }
 
-    fn taken_away(&mut self, place: &Place, is_certain: bool) {
+    /// What was made there is gone, or whoever asked for that does not know.
+    fn taken_away(&mut self, place: &Place) {
         self.made.remove(place);
         if let Some(asked) = self.asked.get_mut(place) {
             *asked = asked.saturating_sub(1);
-        }
-        if !is_certain {
-            self.lost.insert(place.clone());
         }
     }
 }
@@ -174,12 +172,18 @@ impl World {
         let unknown = [FsError::TimedOut, FsError::Unreachable, FsError::Interrupted, FsError::Io];
         let is_certain = outcome.as_ref().err().is_none_or(|error| !unknown.contains(error));
         for place in taken(change) {
-            self.makers.taken_away(&place, is_certain);
+            self.makers.taken_away(&place);
+            if !is_certain {
+                self.makers.lost.insert(place);
+            }
         }
         let is_sole = made(change).is_some_and(|place| self.makers.heard(index, &place));
         let (Some(place), Ok(Answer::Changed { file, .. })) = (made(change), outcome) else {
             let is_beaten = made(change).is_some() && outcome == &Err(FsError::Exists);
-            return self.cover(Branch::MakerBeaten, is_beaten);
+            if is_beaten {
+                self.cover(Branch::MakerBeaten);
+            }
+            return;
         };
         if !is_sole || !self.makers.is_known(&place) {
             return;

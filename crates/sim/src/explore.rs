@@ -1,7 +1,7 @@
 //! Every order of events, to a bound, for two clients, two stations and a home.
 //!
 //! A seed of the simulator draws one order. Here small scripts are run with *all* orders in which each machine may take in its
-//! messages, ends of syncs, timers and requests, that leave the order of time in at most so many places, with at most so many
+//! messages, ends of syncs, timers, requests and what its choice of a parent comes by, that leave the order of time in at most so many places, with at most so many
 //! faults (a machine loses power, a session is cut) at every point there is. At each quiet end the simulator's checkers look.
 //!
 //! An engine cannot be copied, so each path is run from the start. Paths with fewer deviations come first: what is found is
@@ -19,9 +19,8 @@ pub use path::{Deviation, Path, PathError};
 use crate::check::Violation;
 use crate::plan::{Limits, Plan};
 use crate::planted::Bug;
-use crate::policies::ON_DEMAND;
 use crate::world::chosen::{Course, Point};
-use crate::world::{Notes, World};
+use crate::world::{Notes, Verbosity, World};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use script::{Program, SCRIPTS, Script};
@@ -110,11 +109,10 @@ pub fn explore(
     Some(explored)
 }
 
-/// Runs one path again. What it breaks; `verbose` prints every event.
-pub fn run_path(name: &str, bug: Option<Bug>, path: &Path, verbose: bool) -> Option<Result<(), Violation>> {
+/// Runs one path again. What it breaks.
+pub fn run_path(name: &str, bug: Option<Bug>, path: &Path, verbosity: Verbosity) -> Option<Result<(), Violation>> {
     let script = SCRIPTS.iter().find(|script| script.name == name)?;
-    let notes = Notes { is_verbose: verbose, is_traced: verbose, is_scripted: false };
-    let ran = run(script, bug, path, Bounds::default(), &mut Seen::default(), notes);
+    let ran = run(script, bug, path, Bounds::default(), &mut Seen::default(), verbosity.notes());
     Some(ran.violation.map_or(Ok(()), Err))
 }
 
@@ -171,7 +169,7 @@ fn longer(path: &Path, points: &[Point], bounds: Bounds) -> Vec<Path> {
 
 /// A world in which all is as the script begins.
 fn ready(script: &Script, notes: Notes) -> World {
-    let mut world = World::new(plan(), None, ChaCha8Rng::seed_from_u64(SEED), notes);
+    let mut world = World::new(plan(script), None, ChaCha8Rng::seed_from_u64(SEED), notes);
     world.place();
     for (client, station) in CLIENTS {
         world.hosts[client].pinned = Some(station);
@@ -188,8 +186,8 @@ fn ready(script: &Script, notes: Notes) -> World {
     world
 }
 
-/// Two stations that send nothing ahead, two clients, lines that lose nothing, nothing rare.
-fn plan() -> Plan {
+/// Two stations, two clients, lines that lose nothing, nothing rare.
+fn plan(script: &Script) -> Plan {
     Plan {
         stations: 2,
         clients: 2,
@@ -197,7 +195,7 @@ fn plan() -> Plan {
         loss: 0.0,
         wide_delay: Duration::from_millis(20),
         measure_period: Duration::from_secs(3600),
-        policies: [ON_DEMAND; 2],
+        policies: script.policies,
         close_to_open: false,
         exclusive: false,
         locks: false,

@@ -113,8 +113,12 @@ impl World {
         let least = if self.plan.disasters.contains(&Disaster::Torn) { 0 } else { before };
         let survivors = Survivors { batches, chunk_writes: self.random.random_range(least..=risk.chunk_writes) };
         self.note(|| format!("host {index} crashes: of {risk:?} survive {survivors:?}"));
-        self.cover(Branch::Torn, survivors.chunk_writes < before);
-        self.cover(Branch::Lost, batches < risk.batches);
+        if survivors.chunk_writes < before {
+            self.cover(Branch::Torn);
+        }
+        if batches < risk.batches {
+            self.cover(Branch::Lost);
+        }
         self.hosts[index].is_harmed |= survivors.chunk_writes < before;
         self.hosts[index].disk.0.borrow_mut().crash(survivors);
     }
@@ -214,7 +218,7 @@ impl World {
         {
             self.history.lose_at_home(&origins.into_iter().collect());
         }
-        self.cover(Branch::WentBack, true);
+        self.cover(Branch::WentBack);
         let (later, life) = (self.millis(10, 5000), self.hosts[index].life);
         self.after(later, Event::Restart { host: index, life });
     }
@@ -291,7 +295,7 @@ impl World {
         self.note(|| format!("host {second} is a clone of host {index}"));
         let last = self.last_on_disk(second);
         self.history.copied(index, second, origin, last);
-        self.cover(Branch::Cloned, true);
+        self.cover(Branch::Cloned);
         self.start(second);
         self.sweep_and_plan(second);
         self.plan_to_speak(second);

@@ -13,7 +13,7 @@ use wayfs_proto::{Config, PeerId, Replica, Role};
 use wayfs_transfer::fetches::{LookId, WaitId};
 use wayfs_transfer::{Fetches, PushId, Uploads};
 use wayfs_types::request::{Level, Outcome, Request, RequestId};
-use wayfs_types::{Content, Digest, FileId, Name, OriginId, RecordId, Time, WallTime};
+use wayfs_types::{Content, Digest, FileId, Inode, Name, OriginId, RecordId, Time, WallTime};
 
 /// What a client waits to hear, to be entered into the history.
 #[derive(Debug, Clone)]
@@ -218,8 +218,8 @@ impl Host {
     }
 
     /// Remembers something that it came across, within bounds.
-    pub(crate) fn remember(&mut self, file: FileId, is_directory: bool) {
-        let list = if is_directory { &mut self.directories } else { &mut self.files };
+    pub(crate) fn remember(&mut self, file: FileId, inode: &Inode) {
+        let list = if inode.is_directory() { &mut self.directories } else { &mut self.files };
         if !list.contains(&file) {
             list.push(file);
         }

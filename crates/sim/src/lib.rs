@@ -50,3 +50,4 @@ pub use plan::{Disaster, Limits, Operation, Plan, Step};
 pub use planted::Bug;
 pub use run::{Report, run, run_planned};
 pub use shrink::{Shrunk, shrink};
+pub use world::Verbosity;

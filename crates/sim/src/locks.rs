@@ -172,7 +172,9 @@ impl World {
     fn lock_taken(&mut self, index: usize, wanted: Wanted) {
         let replica = self.hosts[index].replica.as_ref();
         let is_delegated = replica.is_some_and(|replica| replica.locks_delegated() > 0);
-        self.cover(Branch::LocksDelegated, is_delegated);
+        if is_delegated {
+            self.cover(Branch::LocksDelegated);
+        }
         let given = self.given_to(index);
         // What it decided alone its server has not given to others, whoever knows by now that they parted.
         let decided = if is_delegated && wanted.at == self.now { self.server_of(index) } else { None };
@@ -194,7 +196,7 @@ impl World {
         let held = Held { wanted, met: None, given, counting: Counting::Not };
         self.hosts[index].lock = LockUse::Has(held);
         self.count(index, held);
-        self.cover(Branch::LockTaken, true);
+        self.cover(Branch::LockTaken);
     }
 
     /// The server whose session a host believes in.
@@ -203,7 +205,9 @@ impl World {
     }
 
     fn lock_left(&mut self, index: usize, held: &Held, outcome: &Outcome) {
-        self.cover(Branch::LockLost, outcome == &Err(FsError::Io));
+        if outcome == &Err(FsError::Io) {
+            self.cover(Branch::LockLost);
+        }
         let Some(other) = held.met.filter(|_| outcome.is_ok()) else {
             return if outcome.is_ok() {
                 self.counted(index, held)

@@ -229,7 +229,7 @@ pub struct Plan {
 
 impl Plan {
     /// Draws a plan.
-    pub fn of_seed(seed: u64) -> Self {
+    pub(crate) fn of_seed(seed: u64) -> Self {
         Self::with(seed, &Disaster::ON, &[])
     }
 

@@ -7,6 +7,7 @@ use crate::check::Violation;
 use crate::network::End;
 use crate::plan::{Disaster, Plan};
 use crate::run::run_planned;
+use crate::world::Verbosity;
 use bytes::Bytes;
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
@@ -122,14 +123,14 @@ impl Bug {
 impl Bug {
     /// The broken promise by which a seed finds the bug. `None`: it does not, or breaks without it, too.
     pub fn found_by(self, seed: u64) -> Option<Violation> {
-        let violation = run_planned(self.plan(seed), Some(self), false).violations.into_iter().next()?;
-        run_planned(self.plan(seed), None, false).violations.is_empty().then_some(violation)
+        let violation = run_planned(self.plan(seed), Some(self), Verbosity::Quiet).violations.into_iter().next()?;
+        run_planned(self.plan(seed), None, Verbosity::Quiet).violations.is_empty().then_some(violation)
     }
 }
 
-/// What becomes of a frame under a bug.
-pub(crate) fn tamper(bug: Option<Bug>, from: End, healed: bool, bytes: Bytes, random: &mut ChaCha8Rng) -> Bytes {
-    let (Some(bug), false) = (bug, healed) else { return bytes };
+/// What becomes of a frame under a bug, in a world that is not healed.
+pub(crate) fn tamper(bug: Option<Bug>, from: End, bytes: Bytes, random: &mut ChaCha8Rng) -> Bytes {
+    let Some(bug) = bug else { return bytes };
     let chance = match bug {
         Bug::ImageSkipped | Bug::AckDropped | Bug::WelcomeOverstates if from == End::Parent => 0.2,
         Bug::RecordEmptied if from == End::Child => 0.2,

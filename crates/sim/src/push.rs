@@ -75,7 +75,9 @@ impl World {
         let all: Vec<PushId<PeerId>> = self.hosts[index].pushes.keys().copied().filter(|id| id.peer == peer).collect();
         for id in all {
             let has_begun = self.hosts[index].pushes.get(&id).is_some_and(|pushing| pushing.answers > 0);
-            self.cover(Branch::PushInterrupted, has_begun);
+            if has_begun {
+                self.cover(Branch::PushInterrupted);
+            }
             self.feed_push(index, id, Err(Failure::SessionOver));
         }
     }
@@ -240,7 +242,9 @@ impl World {
     /// Takes a chunk. Whether there was room.
     fn take(&mut self, index: usize, digest: Digest) -> bool {
         let is_taken = self.bug == Some(Bug::ContentsForgotten) || self.put_piece(index, digest);
-        self.cover(Branch::PushRefused, !is_taken);
+        if !is_taken {
+            self.cover(Branch::PushRefused);
+        }
         is_taken
     }
 
@@ -252,7 +256,7 @@ impl World {
         }
         self.protect(index, &self.pieces(root));
         if !self.counts_as_whole(index, root) {
-            self.cover(Branch::PushMissing, true);
+            self.cover(Branch::PushMissing);
             return self.answer_push(&asked, lacks(&asked));
         }
         let span = self.sync_span();
@@ -266,7 +270,7 @@ impl World {
         self.hosts[parent].disk.0.borrow_mut().sync_chunks(chunk_writes);
         // The live node keeps what it is about to confirm from a sweep for ten minutes; seeds draw shorter times.
         if !self.counts_as_whole(parent, root) {
-            self.cover(Branch::PushMissing, true);
+            self.cover(Branch::PushMissing);
             return self.answer_push(&asked, lacks(&asked));
         }
         self.feed(parent, EngineInput::ContentsHere { tops: vec![self.top(root)] });

@@ -1,7 +1,7 @@
 //! Whoever needs a content whole: a program that reads a file, and a host that is to push what it has not whole.
 
 use crate::coverage::Branch;
-use crate::search::Then;
+use crate::search::{Given, Then};
 use crate::world::{Due, Event, Transfer, World};
 use std::time::Duration;
 use wayfs_proto::PeerId;
@@ -50,7 +50,7 @@ impl World {
     /// Reads all of a content that was to be pushed, and gets what is damaged or gone from whom it can.
     pub(crate) fn repair(&mut self, index: usize, order: Order<PeerId>) {
         let Some(root) = order.content.root() else { return };
-        self.cover(Branch::PushLacks, true);
+        self.cover(Branch::PushLacks);
         let (file, version, purpose) = (order.file, order.version, Purpose::Repair(order));
         let reader = Reader { file, version, root, had: 0, tries: 0, patience: REPAIR_PATIENCE, purpose };
         self.read_later(index, reader, (1, 50));
@@ -72,7 +72,8 @@ impl World {
     }
 
     /// A piece is there, or cannot be had.
-    pub(crate) fn piece_read(&mut self, index: usize, reader: Reader, is_had: bool) {
+    pub(crate) fn piece_read(&mut self, index: usize, reader: Reader, given: &Given) {
+        let is_had = given.is_ok();
         let (had, tries) = if is_had { (reader.had + 1, 0) } else { (reader.had, reader.tries + 1) };
         let reader = Reader { had, tries, ..reader };
         match &reader.purpose {
@@ -85,7 +86,7 @@ impl World {
 
     fn all_read(&mut self, index: usize, reader: Reader) {
         match reader.purpose {
-            Purpose::Program => self.cover(Branch::FileRead, true),
+            Purpose::Program => self.cover(Branch::FileRead),
             Purpose::Repair(order) => self.feed_uploads(index, Input::Repaired(order.id(), Repaired::Whole)),
         }
     }

@@ -6,7 +6,7 @@ use crate::host::{Expectation, Host, name};
 use crate::plan::{Plan, Step};
 use crate::planted::Bug;
 use crate::tree_dump::TreeDump;
-use crate::world::{Event, Notes, World};
+use crate::world::{Event, Notes, Verbosity, World};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::sync::Arc;
@@ -48,9 +48,9 @@ pub fn run(seed: u64, bug: Option<Bug>) -> Report {
     run_as(Plan::of_seed(seed), bug, Notes { is_traced: true, ..Notes::default() })
 }
 
-/// Runs a plan; `verbose` prints every event to standard error, and keeps a trace.
-pub fn run_planned(plan: Plan, bug: Option<Bug>, verbose: bool) -> Report {
-    run_as(plan, bug, Notes { is_verbose: verbose, is_traced: verbose, is_scripted: false })
+/// Runs a plan.
+pub fn run_planned(plan: Plan, bug: Option<Bug>, verbosity: Verbosity) -> Report {
+    run_as(plan, bug, verbosity.notes())
 }
 
 /// Runs a plan and writes down its script.

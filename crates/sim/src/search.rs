@@ -132,7 +132,7 @@ impl World {
             Some(Chunk::Sound) => drop(self.hosts[index].touched.insert(piece, self.now)),
             Some(Chunk::Damaged) => {
                 self.hosts[index].disk.0.borrow_mut().lose(piece);
-                self.cover(Branch::DamageFound, true);
+                self.cover(Branch::DamageFound);
             }
             None => {}
         }
@@ -198,7 +198,7 @@ impl World {
 
     fn looked(&mut self, index: usize, wanted: Want, then: &Then, result: Given) {
         match then {
-            Then::Read(reader) => self.piece_read(index, reader.clone(), result.is_ok()),
+            Then::Read(reader) => self.piece_read(index, reader.clone(), &result),
             Then::Answer(question) => {
                 if result.is_ok() {
                     self.note_reader(index, question, wanted);
@@ -281,7 +281,7 @@ impl World {
             return false;
         }
         let is_from_below = from == End::Parent;
-        self.cover(if is_from_below { Branch::FetchedFromBelow } else { Branch::FetchedFromAbove }, true);
+        self.cover(if is_from_below { Branch::FetchedFromBelow } else { Branch::FetchedFromAbove });
         if is_from_below {
             self.back_fetched(index, wanted);
         }

@@ -96,7 +96,7 @@ impl Shrunk {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Bug, run_planned};
+    use crate::{Bug, Verbosity, run_planned};
 
     #[test]
     fn a_seed_that_fails_shrinks_to_few_steps_that_fail_alike() {
@@ -108,8 +108,8 @@ mod tests {
         let found: Vec<_> = (0..50).filter_map(find).take(4).collect();
         let shrunk = found.into_iter().min_by_key(|shrunk| shrunk.report.script.len()).expect("the bug is found soon");
         assert!(shrunk.report.script.len() < shrunk.steps_before / 2, "{} steps left", shrunk.report.script.len());
-        let again = run_planned(shrunk.plan.clone(), None, false);
+        let again = run_planned(shrunk.plan.clone(), None, Verbosity::Quiet);
         assert_eq!(again.violations, shrunk.report.violations, "what is left fails by itself");
-        assert!(run_planned(Plan { bug: None, ..shrunk.plan }, None, false).violations.is_empty());
+        assert!(run_planned(Plan { bug: None, ..shrunk.plan }, None, Verbosity::Quiet).violations.is_empty());
     }
 }

@@ -1,6 +1,6 @@
 //! Seeds in bulk, the same seed twice, and the planted bugs.
 
-use crate::{Bug, Disaster, Plan, run, run_planned};
+use crate::{Bug, Disaster, Plan, Verbosity, run, run_planned};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Seeds that every test run goes through.
@@ -20,7 +20,7 @@ fn a_thousand_seeds_run_clean() {
                     if seed >= SEEDS {
                         return;
                     }
-                    let violations = run_planned(Plan::of_seed(seed), None, false).violations;
+                    let violations = run_planned(Plan::of_seed(seed), None, Verbosity::Quiet).violations;
                     assert!(violations.is_empty(), "seed {seed}: {}\nreplay: cargo xtask sim {seed}", violations[0]);
                 }
             });
@@ -46,7 +46,7 @@ fn seeds_that_found_something_run_clean() {
     ];
     for (seed, with, what) in found {
         let plan = Plan { locks: false, ..Plan::with(seed, &Disaster::ON, with) };
-        let violations = run_planned(plan, None, false).violations;
+        let violations = run_planned(plan, None, Verbosity::Quiet).violations;
         assert!(violations.is_empty(), "seed {seed}, {what}: {}", violations[0]);
     }
 }

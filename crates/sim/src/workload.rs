@@ -11,7 +11,7 @@ use rand::Rng;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
-use wayfs_types::request::{Answer, Change, Level, Outcome, RenameTarget, Request};
+use wayfs_types::request::{Answer, Change, Level, Outcome, Removed, RenameTarget, Request};
 use wayfs_types::{AttrChange, Conflict, Content, FileId, FsError, Inode, Kind, Name, Op, RecordId};
 
 impl World {
@@ -101,7 +101,7 @@ impl World {
     }
 
     fn publish(&mut self, index: usize, parent: FileId, name: Name) {
-        let Some(content) = self.fresh_content(index) else { return self.cover(Branch::DiskFull, true) };
+        let Some(content) = self.fresh_content(index) else { return self.cover(Branch::DiskFull) };
         let expectation = Expectation::Published { content: content.clone() };
         self.change(index, Change::Publish { parent, name, mode: 0o644, uid: 1000, gid: 1000, content }, expectation);
     }
@@ -117,7 +117,7 @@ impl World {
         if inode.kind != Kind::File {
             return;
         }
-        let Some(content) = self.fresh_content(index) else { return self.cover(Branch::DiskFull, true) };
+        let Some(content) = self.fresh_content(index) else { return self.cover(Branch::DiskFull) };
         let mtime = self.hosts[index].wall(self.now);
         let base = inode.version;
         let expectation = Expectation::Stored { base, content: content.clone() };
@@ -229,24 +229,24 @@ impl World {
             Ok(Answer::Changed { record, file, inode, removed }) => {
                 self.hosts[index].last_record = Some(*record);
                 if matches!(expectation, Expectation::NameTaken) {
-                    self.name_taken(index, *record, removed.is_some());
+                    self.name_taken(index, *record, removed.as_ref());
                 }
                 self.changed(index, expectation, *record, *file, inode);
             }
             Ok(Answer::File(file, inode)) => self.saw(index, expectation, *file, inode),
             Ok(Answer::List { entries, .. }) => {
                 for (_, file, inode) in entries {
-                    self.hosts[index].remember(*file, inode.is_directory());
+                    self.hosts[index].remember(*file, inode);
                 }
             }
-            Err(FsError::Quota) => self.cover(Branch::QuotaUsed, true),
+            Err(FsError::Quota) => self.cover(Branch::QuotaUsed),
             Ok(Answer::Lock(_) | Answer::Facts(_) | Answer::Reached | Answer::Done) | Err(_) => {}
         }
     }
 
     /// Notes what a record took a name from. The record tells which version its writer had seen; a directory asked
     /// for by a former id would not.
-    fn name_taken(&mut self, index: usize, id: RecordId, is_last: bool) {
+    fn name_taken(&mut self, index: usize, id: RecordId, removed: Option<&Removed>) {
         let replica = self.hosts[index].replica.as_ref();
         let record = replica.and_then(|replica| replica.logged(id).ok()).flatten();
         let seen = match record.map(|record| record.op) {
@@ -255,7 +255,7 @@ impl World {
             _ => None,
         };
         if let Some((file, version)) = seen {
-            self.history.removed(index, id, Removal { file, version, is_last });
+            self.history.removed(index, id, Removal { file, version, is_last: removed.is_some() });
         }
     }
 
@@ -279,13 +279,13 @@ impl World {
             }
             _ => {}
         }
-        self.hosts[index].remember(file, inode.is_directory());
+        self.hosts[index].remember(file, inode);
     }
 
     /// Checks a look at a file: nothing may be older than what this client saw or wrote,
     /// nor than what its station had acknowledged to someone else.
     fn saw(&mut self, index: usize, expectation: &Expectation, file: FileId, inode: &Inode) {
-        self.hosts[index].remember(file, inode.is_directory());
+        self.hosts[index].remember(file, inode);
         // What is removed shows nothing: the version of its marker is what whoever removed it had seen ([S-unlinked]).
         if inode.kind != Kind::File || inode.is_removed() || !matches!(expectation, Expectation::Read) {
             return;

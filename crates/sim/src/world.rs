@@ -34,6 +34,22 @@ use std::time::Duration;
 use wayfs_proto::{AHEAD_MAX, Input, PeerId, Replica, Role};
 use wayfs_types::{Digest, Life, RecordId, Time};
 
+/// How much of a run a reader is told while it goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verbosity {
+    /// Nothing, and no trace is kept.
+    Quiet,
+    /// Every event, on standard error.
+    Verbose,
+}
+
+impl Verbosity {
+    pub(crate) fn notes(self) -> Notes {
+        let is_verbose = self == Self::Verbose;
+        Notes { is_verbose, is_traced: is_verbose, is_scripted: false }
+    }
+}
+
 /// What of a run is written down.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Notes {

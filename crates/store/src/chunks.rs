@@ -22,4 +22,4 @@ pub use compaction::{Compacted, Dead};
 pub use error::ChunkError;
 pub use open::OpenReport;
 pub use segment::CHUNK_LEN_MAX;
-pub use store::{ChunkConfig, ChunkStats, ChunkStore, Removed, Reservation, Stored};
+pub use store::{ChunkConfig, ChunkStats, ChunkStore, Removed, Stored};

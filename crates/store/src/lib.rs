@@ -39,8 +39,7 @@ mod tables;
 #[doc(hidden)]
 pub use chunks::fuzzing;
 pub use chunks::{
-    CHUNK_LEN_MAX, ChunkConfig, ChunkError, ChunkStats, ChunkStore, Compacted, Dead, OpenReport, Removed, Reservation,
-    Stored,
+    CHUNK_LEN_MAX, ChunkConfig, ChunkError, ChunkStats, ChunkStore, Compacted, Dead, OpenReport, Removed, Stored,
 };
 pub use descriptors::DESCRIPTORS_RESERVED;
 pub use directory::{DataDir, Role};

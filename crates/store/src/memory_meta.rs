@@ -75,14 +75,15 @@ impl MemoryMetaStore {
         Self { state: Arc::new(Mutex::new(state)) }
     }
 
+    /// Makes every later call fail, as a failed disk would.
+    #[cfg(test)]
+    pub(crate) fn poison(&mut self, cause: &str) {
+        lock(&self.state).poison = Some(cause.to_owned());
+    }
+
     /// Limits the bytes of keys and values; commits past it are refused with `NoSpace`.
     pub fn set_room(&mut self, room: Option<usize>) {
         lock(&self.state).room = room;
-    }
-
-    /// Makes every later call fail, as a failed disk would.
-    pub fn poison(&mut self, cause: &str) {
-        lock(&self.state).poison = Some(cause.to_owned());
     }
 
     /// All pairs, for comparisons in tests.

@@ -47,7 +47,7 @@ pub(crate) struct Space {
     directory: OwnedFd,
     /// Bytes that ordinary writes leave free.
     min_free: u64,
-    /// Bytes promised to reservations and not used yet.
+    /// Bytes promised and not used yet.
     reserved: AtomicU64,
     /// Bytes that may be accepted while a merge is under way, which needs the rest; [`NO_MERGE`] if none is.
     beside_merge: AtomicU64,
@@ -115,21 +115,7 @@ impl Space {
         self.beside_merge.store(NO_MERGE, Ordering::Relaxed);
     }
 
-    /// Promises bytes; [`Space::release`] takes the promise back.
-    pub(crate) fn reserve(&self, needed: u64) -> std::io::Result<Result<(), NoRoom>> {
-        // The promise comes before the check, so that two reservations cannot both count the same room.
-        self.reserved.fetch_add(needed, Ordering::Relaxed);
-        let left = self.free().map(|free| free.saturating_sub(self.min_free));
-        let left = left.inspect_err(|_| self.release(needed))?;
-        let promised = self.reserved.load(Ordering::Relaxed);
-        if promised <= left {
-            return Ok(Ok(()));
-        }
-        self.release(needed);
-        Ok(Err(NoRoom { needed, available: left.saturating_sub(promised - needed) }))
-    }
-
-    /// Promises bytes that were checked before, or that nobody can refuse any more.
+    /// Promises bytes that nobody can refuse any more; [`Space::release`] takes the promise back.
     pub(crate) fn promise(&self, bytes: u64) {
         self.reserved.fetch_add(bytes, Ordering::Relaxed);
     }

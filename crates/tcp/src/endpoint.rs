@@ -133,7 +133,8 @@ impl Endpoint {
     }
 
     /// Whether everything that was written is acknowledged.
-    pub fn is_drained(&self) -> bool {
+    #[cfg(test)]
+    pub(crate) fn is_drained(&self) -> bool {
         self.sender.is_drained()
     }
 

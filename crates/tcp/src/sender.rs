@@ -132,6 +132,7 @@ impl Sender {
     }
 
     /// Whether the peer has everything that was written.
+    #[cfg(test)]
     pub(crate) fn is_drained(&self) -> bool {
         !self.core.una.before(self.written)
     }

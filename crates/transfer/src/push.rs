@@ -27,7 +27,7 @@ use wayfs_types::{Content, Digest, Time};
 /// Largest content that is sent without asking first, as one request.
 const WHOLE_LEN_MAX: u64 = CHUNK_MAX as u64;
 /// Fewest chunks of one content under way at once.
-pub const CHUNKS_MIN: usize = 8;
+pub(crate) const CHUNKS_MIN: usize = 8;
 /// Most of them, and most of all contents together: what the longest lines have under way.
 pub const CHUNKS_MAX: usize = 64;
 /// Congestion windows' worth of them: while the transport may send, it never waits for the answer to a chunk.

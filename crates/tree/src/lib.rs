@@ -38,8 +38,7 @@ pub use chain::chained;
 pub use check::{Violation, check};
 pub use edit::root_inode;
 pub use effect::{Effect, Outcome, Stored};
-pub use limits::{Lies, PART_DEPTH_MAX, is_on_the_way, lies};
-pub use make::SYMLINK_TARGET_LEN_MAX;
+pub use limits::{Lies, PART_DEPTH_MAX, lies};
 pub use names::{has_name, names_of};
 pub use view::{
     ALIAS_CHAIN_MAX, MemoryView, NameCursor, View, ViewMut, applied, applied_chain, entry, inode, purgeable, resolve,

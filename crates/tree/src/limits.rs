@@ -87,14 +87,6 @@ fn directory_lies(view: &impl View, directory: FileId, top: FileId) -> Result<Li
     Ok(Lies::Outside)
 }
 
-/// Whether a directory is on the way from the root to another, that one left out.
-///
-/// # Errors
-/// [`StorageError`] from the view.
-pub fn is_on_the_way(view: &impl View, directory: FileId, top: FileId) -> Result<bool, StorageError> {
-    Ok(directory != top && directory_lies(view, top, directory)? == Lies::Within)
-}
-
 /// What a record is under its writer's limits.
 enum Judged {
     /// What it says.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use wayfs_types::{ConflictKind, FileId, Inode, Kind, Name, Place, StorageError};
 
 /// Longest target of a symbolic link in bytes (`PATH_MAX` without its closing zero).
-pub const SYMLINK_TARGET_LEN_MAX: usize = 4095;
+pub(crate) const SYMLINK_TARGET_LEN_MAX: usize = 4095;
 
 /// Makes a file or a directory with the record's id.
 pub(crate) fn create<V: ViewMut>(

@@ -181,7 +181,7 @@ fn check_range(range: LockRange) -> Checked {
 ///
 /// # Errors
 /// [`Malformed`] names the bound that it breaks.
-pub fn check_record(record: &Record) -> Checked {
+pub(crate) fn check_record(record: &Record) -> Checked {
     match &record.op {
         Op::Create { kind, mode, content, .. } => {
             within(!matches!(kind, Kind::Directory), "kind")?;
@@ -212,7 +212,7 @@ pub fn check_record(record: &Record) -> Checked {
 ///
 /// # Errors
 /// [`Malformed`] names the bound that it breaks.
-pub fn check_image(pair: &KeyImage) -> Checked {
+pub(crate) fn check_image(pair: &KeyImage) -> Checked {
     match (&pair.key, &pair.image) {
         (_, None) | (Key::Entry(..), Some(Image::Entry(_))) | (Key::Conflict(_), Some(Image::Conflict(_))) => Ok(()),
         (Key::Inode(_), Some(Image::Inode(inode))) => check_inode(inode),

@@ -9,7 +9,7 @@ use serde::Serialize;
 use wayfs_types::CommitNumber;
 
 /// First byte of every message.
-pub const FORMAT_VERSION: u8 = 7;
+pub(crate) const FORMAT_VERSION: u8 = 7;
 
 /// Longest message in bytes, version byte included: a frame of the network holds no more.
 pub const LEN_MAX: usize = 4 * 1024 * 1024;

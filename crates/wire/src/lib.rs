@@ -15,10 +15,8 @@ mod parts;
 mod tests;
 mod up;
 
-pub use check::{CLAIM_MAX, FACTS_MAX, LOCKS_TOLD_MAX, Malformed, ROOMS_MAX, SEEN_MAX, check_image, check_record};
-pub use codec::{
-    Cut, FORMAT_VERSION, LEN_MAX, WireError, decode, encode, encode_image, encode_images, image_len, record_len,
-};
+pub use check::{CLAIM_MAX, FACTS_MAX, LOCKS_TOLD_MAX, Malformed, ROOMS_MAX, SEEN_MAX};
+pub use codec::{Cut, LEN_MAX, WireError, decode, encode, encode_image, encode_images, image_len, record_len};
 pub use down::Down;
 pub use message::Message;
 pub use parts::{

@@ -1,9 +1,10 @@
 //! The codec against random, mutated and golden bytes.
 
+use crate::codec::FORMAT_VERSION;
 use crate::{
-    AskId, Cut, DelegationId, Down, FORMAT_VERSION, FrameSerial, HeldVersion, KeyImage, LEN_MAX, LOCKS_TOLD_MAX,
-    LentVersion, LockVerdict, Mark, Message, Omitted, Question, RecallId, Resume, SentRecord, Span, Stamp, Then, Up,
-    Verdict, WireError, decode, encode, encode_image, encode_images, image_len, record_len,
+    AskId, Cut, DelegationId, Down, FrameSerial, HeldVersion, KeyImage, LEN_MAX, LOCKS_TOLD_MAX, LentVersion,
+    LockVerdict, Mark, Message, Omitted, Question, RecallId, Resume, SentRecord, Span, Stamp, Then, Up, Verdict,
+    WireError, decode, encode, encode_image, encode_images, image_len, record_len,
 };
 use bytes::Bytes;
 use proptest::prelude::*;

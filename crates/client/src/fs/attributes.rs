@@ -98,7 +98,7 @@ fn blocks(inode: &Inode, overlay: Option<Overlay>, size: u64) -> u64 {
 }
 
 /// The kind as listings show it.
-pub fn file_kind(kind: &Kind) -> FileKind {
+pub(crate) fn file_kind(kind: &Kind) -> FileKind {
     match kind {
         Kind::File => FileKind::Regular,
         Kind::Directory => FileKind::Directory,

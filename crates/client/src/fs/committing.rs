@@ -13,7 +13,7 @@ impl FileSystem {
     }
 
     /// Commits every file that is dirty; returns what could not be.
-    pub fn commit_all(&self) -> Vec<(FileId, FsError)> {
+    pub(crate) fn commit_all(&self) -> Vec<(FileId, FsError)> {
         self.watch_mappings();
         let failed = self.files.commit_older(std::time::Duration::ZERO, self.settings.read_timeout);
         self.tell_of_wrong_pages();
@@ -21,7 +21,7 @@ impl FileSystem {
     }
 
     /// Commits some of them again; returns what could not be.
-    pub fn commit_these(&self, files: &[FileId]) -> Vec<(FileId, FsError)> {
+    pub(crate) fn commit_these(&self, files: &[FileId]) -> Vec<(FileId, FsError)> {
         let mut failed = Vec::new();
         for file in files {
             // One that is not here any more was committed meanwhile, or nobody wants it.
@@ -35,7 +35,7 @@ impl FileSystem {
     }
 
     /// Commits files whose writes are old; called once a second or so.
-    pub fn commit_aged(self: &Arc<Self>) {
+    pub(crate) fn commit_aged(self: &Arc<Self>) {
         self.watch_mappings();
         self.follow_all();
         self.notices.end_late();

@@ -174,7 +174,7 @@ impl FileSystem {
     }
 
     /// Handles that the kernel has open.
-    pub fn open_handles(&self) -> usize {
+    pub(crate) fn open_handles(&self) -> usize {
         self.handles.count()
     }
 

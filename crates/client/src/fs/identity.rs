@@ -39,7 +39,7 @@ pub struct Numbers {
 impl Numbers {
     /// Nobody yet: only who is named later stands for anybody.
     #[must_use]
-    pub fn of_named_only() -> Self {
+    pub(crate) fn of_named_only() -> Self {
         Self { only_named: true, ..Self::default() }
     }
 
@@ -88,7 +88,7 @@ pub struct Identities {
 
 impl Identities {
     /// Whether access control lists mean what they say: where owners or modes are shown as others, they do not.
-    pub fn shows_lists(&self) -> bool {
+    pub(crate) fn shows_lists(&self) -> bool {
         self.uid.is_none() && self.gid.is_none() && self.umask.is_none()
     }
 

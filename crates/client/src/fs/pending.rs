@@ -94,13 +94,13 @@ impl Pending {
     }
 
     /// A request of a thread waits for the engine.
-    pub fn wait_for_engine(&self, (token, caller): (Token, u32), id: RequestId, ended_by: EndedBy) {
+    pub(crate) fn wait_for_engine(&self, (token, caller): (Token, u32), id: RequestId, ended_by: EndedBy) {
         let row = Row { waits: Waiting::Engine(id), caller, ended_by, was_signalled: false };
         self.waiting().rows.insert(token, row);
     }
 
     /// A request of a thread waits for a worker.
-    pub fn wait_for_worker<R: Respond>(&self, (token, caller): (Token, u32), slot: &Arc<ReplySlot<R>>) {
+    pub(crate) fn wait_for_worker<R: Respond>(&self, (token, caller): (Token, u32), slot: &Arc<ReplySlot<R>>) {
         let slot: Arc<ReplySlot<R>> = Arc::clone(slot);
         let waits = Waiting::Worker(slot);
         let row = Row { waits, caller, ended_by: EndedBy::WishToEnd, was_signalled: false };
@@ -113,7 +113,7 @@ impl Pending {
     }
 
     /// A worker has done its part; the request may have gone on to wait for the engine.
-    pub fn worker_done(&self, token: Token) {
+    pub(crate) fn worker_done(&self, token: Token) {
         let mut waiting = self.waiting();
         if matches!(waiting.rows.get(&token), Some(Row { waits: Waiting::Worker(_), .. })) {
             waiting.rows.remove(&token);
@@ -121,7 +121,7 @@ impl Pending {
     }
 
     /// Its caller got a signal: if that asks it to end, it is answered.
-    pub fn signalled(&self, token: Token, engine: &dyn Engine) -> Told {
+    pub(crate) fn signalled(&self, token: Token, engine: &dyn Engine) -> Told {
         let Some((caller, ended_by)) = self.waiting().rows.get(&token).map(|row| (row.caller, row.ended_by)) else {
             return Told::Over;
         };
@@ -137,7 +137,7 @@ impl Pending {
 
     /// Answers those who went on waiting after a signal and are asked to end by now. Answers whether others are left: if not, nobody
     /// looks any more.
-    pub fn interrupt_signalled(&self, engine: &dyn Engine, is_asked: impl Fn(u32) -> bool) -> bool {
+    pub(crate) fn interrupt_signalled(&self, engine: &dyn Engine, is_asked: impl Fn(u32) -> bool) -> bool {
         let signalled: Vec<(Token, u32)> = {
             let waiting = self.waiting();
             let signalled = waiting.rows.iter().filter(|(_, row)| row.was_signalled);

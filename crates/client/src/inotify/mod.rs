@@ -101,7 +101,7 @@ impl Watchers {
     }
 
     /// Calls that the thread makes through the mount, as the mount is to answer them.
-    pub fn rehearsal(&self) -> &Rehearsal {
+    pub(crate) fn rehearsal(&self) -> &Rehearsal {
         &self.rehearsal
     }
 

@@ -34,7 +34,7 @@ impl Rehearsal {
     }
 
     /// Whether a request is of that thread. Requests of the kernel itself carry zero.
-    pub fn is_of_thread(&self, thread: u32) -> bool {
+    pub(crate) fn is_of_thread(&self, thread: u32) -> bool {
         thread != 0 && thread == self.thread.load(Ordering::SeqCst)
     }
 
@@ -47,7 +47,7 @@ impl Rehearsal {
     }
 
     /// What is announced for a name.
-    pub fn act_on(&self, parent: FileId, name: &std::ffi::OsStr) -> Option<Act> {
+    pub(crate) fn act_on(&self, parent: FileId, name: &std::ffi::OsStr) -> Option<Act> {
         let act = self.act.lock().unwrap_or_else(PoisonError::into_inner);
         let (directory, announced, act) = act.as_ref()?;
         (*directory == parent && announced.as_os_str() == name).then(|| act.clone())

@@ -2,10 +2,11 @@
 
 use super::{built, noise, read_back};
 use crate::chunker::{Chunker, cut_in};
+use crate::limits::{CHUNK_MIN, WHOLE_MAX};
 use crate::limits::{SMALL, STANDARD};
 use crate::reader::ContentReader;
 use crate::sink::MemorySink;
-use crate::{CHUNK_MAX, CHUNK_MIN, WHOLE_MAX, cut};
+use crate::{CHUNK_MAX, cut};
 use proptest::prelude::*;
 use wayfs_types::{Content, INLINE_MAX};
 

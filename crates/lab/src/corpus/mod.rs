@@ -33,7 +33,7 @@ pub struct CProgram {
 
 impl CProgram {
     /// The program of the Andrew benchmark.
-    pub fn of_the_benchmark() -> Self {
+    pub(crate) fn of_the_benchmark() -> Self {
         Self::new(MODULES, SEED)
     }
 

@@ -30,10 +30,10 @@ pub struct Lateness {
 
 impl Lateness {
     /// A run that was later than this at the 99th percentile measured the machine, not the link.
-    pub const P99_MAX_US: f64 = 1000.0;
+    pub(crate) const P99_MAX_US: f64 = 1000.0;
 
     /// Whether a run is to be thrown away.
-    pub fn is_rejected(&self) -> bool {
+    pub(crate) fn is_rejected(&self) -> bool {
         self.p99_us > Self::P99_MAX_US
     }
 }

@@ -33,7 +33,7 @@ pub struct Done {
 
 impl Done {
     /// How long it took, without the wait for a worker.
-    pub fn response(&self) -> Duration {
+    pub(crate) fn response(&self) -> Duration {
         self.ended.saturating_sub(self.begun)
     }
 }

@@ -71,7 +71,7 @@ impl Level {
     }
 
     /// Whether what was offered was delivered, but for what was on its way at either end of the window.
-    pub fn keeps_up(&self) -> bool {
+    pub(crate) fn keeps_up(&self) -> bool {
         self.delivered >= 0.95 * self.offered
     }
 }

@@ -38,7 +38,7 @@ pub struct Mix {
 }
 
 /// SPEC SFS, NFS version 3 (its user's guide, releases 2.0 and 3.0): percentages, which add up to 99.
-pub const SFS: Mix = Mix::new(&[
+pub(crate) const SFS: Mix = Mix::new(&[
     (Operation::Lookup, 27),
     (Operation::Read, 18),
     (Operation::Getattr, 11),

@@ -12,5 +12,6 @@ mod plan;
 
 pub use carry_out::{Done, Worker, carry_out};
 pub use level::{Level, Window};
-pub use mix::{Mix, Operation, SFS};
+pub(crate) use mix::SFS;
+pub use mix::{Mix, Operation};
 pub use plan::{Planned, plan};

@@ -7,4 +7,8 @@ mod timestamp;
 
 pub use bulk::{Bulk, Progress as BulkProgress, bulk};
 pub use packets::{Planned, Probe, packets};
-pub use tcp_socket::{TcpCounts, bound_window, connect_with_window, counts, set_congestion_control, set_max_segment};
+pub(crate) use tcp_socket::bound_window;
+pub(crate) use tcp_socket::connect_with_window;
+pub(crate) use tcp_socket::set_congestion_control;
+pub(crate) use tcp_socket::set_max_segment;
+pub use tcp_socket::{TcpCounts, counts};

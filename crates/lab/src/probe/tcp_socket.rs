@@ -30,7 +30,7 @@ const INFO_LEN: usize = 232;
 ///
 /// # Errors
 /// Those of the kernel, which may not have it.
-pub fn set_congestion_control(socket: &TcpStream, name: &str) -> io::Result<()> {
+pub(crate) fn set_congestion_control(socket: &TcpStream, name: &str) -> io::Result<()> {
     set(socket, libc::TCP_CONGESTION, name.as_bytes())
 }
 
@@ -41,7 +41,7 @@ const BUFFER_PER_WINDOW: usize = 8;
 ///
 /// # Errors
 /// Those of the kernel.
-pub fn connect_with_window(target: SocketAddrV4, window: u32, patience: Duration) -> io::Result<TcpStream> {
+pub(crate) fn connect_with_window(target: SocketAddrV4, window: u32, patience: Duration) -> io::Result<TcpStream> {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
     // A kernel that chooses the size of the buffer opens the window with it.
     sockopt::set_socket_recv_buffer_size_force(&socket, window as usize * BUFFER_PER_WINDOW)?;
@@ -58,7 +58,7 @@ pub fn connect_with_window(target: SocketAddrV4, window: u32, patience: Duration
 ///
 /// # Errors
 /// Those of the kernel.
-pub fn bound_window(socket: &impl AsFd, len: u32) -> io::Result<()> {
+pub(crate) fn bound_window(socket: &impl AsFd, len: u32) -> io::Result<()> {
     set(socket, libc::TCP_WINDOW_CLAMP, &len.to_ne_bytes())
 }
 
@@ -66,7 +66,7 @@ pub fn bound_window(socket: &impl AsFd, len: u32) -> io::Result<()> {
 ///
 /// # Errors
 /// Those of the kernel.
-pub fn set_max_segment(socket: &impl AsFd, len: u32) -> io::Result<()> {
+pub(crate) fn set_max_segment(socket: &impl AsFd, len: u32) -> io::Result<()> {
     set(socket, libc::TCP_MAXSEG, &len.to_ne_bytes())
 }
 

@@ -27,9 +27,9 @@ use std::str::FromStr;
 use std::time::Duration;
 
 /// Longest timeout of all policies, as BSD has it.
-pub const TIMEOUT_MAX: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT_MAX: Duration = Duration::from_secs(60);
 /// Shortest timeout that may be set.
-pub const TIMEOUT_MIN: Duration = Duration::from_millis(1);
+pub(crate) const TIMEOUT_MIN: Duration = Duration::from_millis(1);
 
 /// Decides when calls are sent again. It sees answers, never the clock.
 pub trait Policy: fmt::Debug + Send {

@@ -1,6 +1,5 @@
 //! What follows when contents have come: they are synced, and the engine is told when all of a version is here.
 
-use super::message::Reply;
 use super::serve;
 use super::want::Want;
 use crate::contents::ContentsError;
@@ -10,7 +9,7 @@ use crate::volume::Volume;
 use std::sync::Arc;
 use std::time::Duration;
 use wayfs_proto::Neighbour;
-use wayfs_types::{Content, Digest, FileId, RecordId};
+use wayfs_types::Content;
 
 /// Chunks that come up one by one are looked at together.
 const CHECK_PAUSE: Duration = Duration::from_millis(500);
@@ -55,24 +54,6 @@ impl Volume {
         match receive.await {
             Ok(result) => result.map_err(ContentsError::from),
             Err(_) => Err(ContentsError::Stopped),
-        }
-    }
-
-    /// Tells the engine that a content is whole and durable here, as after an import.
-    ///
-    /// # Errors
-    /// [`ContentsError`] if it is not whole, or the disk fails.
-    pub async fn content_arrived(
-        self: &Arc<Self>,
-        file: FileId,
-        version: RecordId,
-        content: Content,
-    ) -> Result<(), ContentsError> {
-        match serve::complete(self, file, version, content, None).await {
-            Reply::Durable => Ok(()),
-            Reply::Missing(list) => Err(ContentsError::Missing(list.first().copied().unwrap_or(Digest::of(&[])))),
-            Reply::NoSpace => Err(ContentsError::NoSpace),
-            other => Err(ContentsError::Io(format!("{other:?}"))),
         }
     }
 }

@@ -245,12 +245,6 @@ impl Contents {
         self.lock().end_making(making);
     }
 
-    /// Bytes that our own user may still write into a bounded cache before something must give way; `None`: no bound but
-    /// the disk.
-    pub fn writers_room(&self) -> Option<u64> {
-        self.writers_room.left(self.bytes())
-    }
-
     /// Lets go of what passed through memory and nobody read.
     pub(crate) fn forget_passed(&self) {
         self.passing().forget_old();

@@ -60,11 +60,6 @@ impl WritersRoom {
         RoomWanted { in_cache, on_disk: std::mem::take(&mut state.wanted_on_disk) }
     }
 
-    /// Bytes that fit beside so many.
-    pub(crate) fn left(&self, bytes: u64) -> Option<u64> {
-        self.lock().most.map(|most| most.saturating_sub(bytes))
-    }
-
     /// Whether so many bytes more fit beside those that `bytes` tells within the bound of the cache: for what can be fetched
     /// again, which leaves what is beyond the bound to writers. If so, they count until [`WritersRoom::has_come`].
     pub(crate) fn lets_in(&self, len: u64, bytes: impl Fn() -> u64) -> bool {
@@ -134,7 +129,6 @@ mod tests {
         room.changed();
         assert!(waiter.join().unwrap());
         assert!(!room.wait_for(40, || 90, (0, || 0)), "nothing went");
-        assert_eq!(room.left(90), Some(10));
         room.bound(Some(170));
         assert!(room.lets_in(60, || 90));
         assert!(!room.lets_in(60, || 90), "beside what is coming");

@@ -142,7 +142,7 @@ impl Directory {
     }
 
     /// The newest list of the home; `None` before the first was heard.
-    pub fn signed_list(&self) -> Option<ServerList> {
+    pub(crate) fn signed_list(&self) -> Option<ServerList> {
         self.lock().list.as_ref().map(|(_, list)| list.clone())
     }
 
@@ -217,11 +217,6 @@ impl Directory {
         true
     }
 
-    /// Whether the addresses of a server were given by hand.
-    pub fn is_by_hand(&self, node: NodeId) -> bool {
-        self.lock().by_hand.contains_key(&node)
-    }
-
     /// Takes another key for the home's: by the word of a ticket that the user gave. One that the home had before stands for the
     /// one that it has now.
     pub fn trust_home(&self, home: NodeId) -> bool {
@@ -254,7 +249,7 @@ impl Directory {
     }
 
     /// Servers only: the address at which the parent sees this machine, which may be that of an address translator.
-    pub fn set_seen_at(&self, address: Option<Address>) -> bool {
+    pub(crate) fn set_seen_at(&self, address: Option<Address>) -> bool {
         let mut known = self.lock();
         known.seen_at = address;
         let is_news = known.sign_place(&self.own);

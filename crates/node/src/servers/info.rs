@@ -5,7 +5,7 @@ use wayfs_net::Address;
 use wayfs_types::NodeId;
 
 /// Most servers that serve one volume. What a list says beyond is refused.
-pub const SERVERS_MAX: usize = 64;
+pub(crate) const SERVERS_MAX: usize = 64;
 /// Most addresses of one server that one source may tell.
 pub const ADDRESSES_MAX: usize = 8;
 

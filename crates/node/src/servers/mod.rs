@@ -20,7 +20,8 @@ mod rival;
 mod signed;
 
 pub use directory::Directory;
-pub use info::{ADDRESSES_MAX, SERVERS_MAX, ServerInfo, ServerKind};
+pub(crate) use info::SERVERS_MAX;
+pub use info::{ADDRESSES_MAX, ServerInfo, ServerKind};
 pub use list::{Entry, ServerList};
 pub use news::{Have, News};
 pub use place::Place;

@@ -25,7 +25,7 @@ impl Volume {
     }
 
     /// Ends the sessions of a machine: it was revoked.
-    pub fn disconnect_node(&self, node: NodeId, reason: &str) {
+    pub(crate) fn disconnect_node(&self, node: NodeId, reason: &str) {
         let mut core = self.lock();
         let peers: Vec<PeerId> = core.sessions.values().filter(|s| s.node == node).map(|s| s.peer).collect();
         for peer in peers {

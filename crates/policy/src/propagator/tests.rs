@@ -1,5 +1,5 @@
 use super::*;
-use crate::RECENT;
+use crate::invalidation_heuristic::RECENT;
 use proptest::prelude::*;
 use wayfs_types::OriginId;
 

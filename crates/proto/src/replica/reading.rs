@@ -36,13 +36,15 @@ impl<S: MetaStore> Replica<S> {
         self.core.state.stored()
     }
 
-    /// The store, for a driver that keeps it in the replica and syncs it there (the simulator).
-    pub fn store_mut(&mut self) -> &mut S {
+    /// The store, for a test that keeps it in the replica and syncs it there.
+    #[cfg(test)]
+    pub(crate) fn store_mut(&mut self) -> &mut S {
         self.core.state.store_mut()
     }
 
     /// Gives the store back: what is not durable is for the store to keep or lose.
-    pub fn into_store(self) -> S {
+    #[cfg(test)]
+    pub(crate) fn into_store(self) -> S {
         self.core.state.into_store()
     }
 
@@ -315,7 +317,8 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// Whether nobody else looks at a directory, as far as that is promised.
-    pub fn has_alone(&self, directory: FileId) -> bool {
+    #[cfg(test)]
+    pub(crate) fn has_alone(&self, directory: FileId) -> bool {
         self.uplink.has_alone(directory)
     }
 

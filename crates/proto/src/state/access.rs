@@ -23,10 +23,12 @@ impl<S: MetaStore> State<S> {
         &self.store
     }
 
+    #[cfg(test)]
     pub(crate) fn store_mut(&mut self) -> &mut S {
         &mut self.store
     }
 
+    #[cfg(test)]
     pub(crate) fn into_store(self) -> S {
         self.store
     }

@@ -20,7 +20,7 @@ pub enum Deviation {
 
 impl Deviation {
     /// Whether it is one of the faults, which are bounded apart.
-    pub const fn is_fault(self) -> bool {
+    pub(crate) const fn is_fault(self) -> bool {
         !matches!(self, Self::Delay)
     }
 }

@@ -1,10 +1,16 @@
 //! What two clients do, each at a station of its own: scripts with names.
 
 use crate::host::{Expectation, name_of};
-use crate::world::World;
+use crate::policies::ON_DEMAND;
+use crate::world::{Event, World};
 use std::collections::VecDeque;
+use std::time::Duration;
+use wayfs_policy::{Mechanism, Setting};
 use wayfs_types::request::{Change, Level, RenameTarget, Request, RequestId};
 use wayfs_types::{Content, FileId, Kind};
+
+/// A program that waits for its machine looks again.
+const AGAIN: Duration = Duration::from_millis(20);
 
 /// One operation, with names in the root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,8 +25,18 @@ pub(crate) enum Op {
     Remove(&'static str),
     /// Renames, over whatever has the other name.
     Rename(&'static str, &'static str),
+    /// Reads a file, wherever its bytes are.
+    Read(&'static str),
     /// Waits until all that it did is safe.
     Safe,
+    /// Its user chooses a server: the home is 0, the stations 1 and 2.
+    Choose(usize),
+    /// Waits until its session is with the server that was chosen.
+    Attached,
+    /// Its user goes offline.
+    GoOffline,
+    /// Its user goes online.
+    GoOnline,
 }
 
 /// Who does what.
@@ -32,27 +48,57 @@ pub(crate) struct Script {
     pub(crate) before: &'static [Op],
     /// What the clients do.
     pub(crate) clients: [&'static [Op]; 2],
+    /// Which contents each station sends ahead.
+    pub(crate) policies: [Setting; 2],
 }
 
-use Op::{Create, Remove, Rename, Safe, Write, WriteBig};
+use Op::{Attached, Choose, Create, GoOffline, GoOnline, Read, Remove, Rename, Safe, Write, WriteBig};
+
+/// Nobody sends ahead.
+const KEPT: [Setting; 2] = [ON_DEMAND; 2];
+
+const fn with(mechanism: Mechanism) -> Setting {
+    Setting { mechanism, within: None }
+}
+
+/// A script in which nobody sends contents ahead.
+const fn kept(name: &'static str, before: &'static [Op], clients: [&'static [Op]; 2]) -> Script {
+    Script { name, before, clients, policies: KEPT }
+}
 
 /// All scripts.
-pub(crate) const SCRIPTS: [Script; 7] = [
-    Script { name: "same-name", before: &[], clients: [&[Create("x"), Safe], &[Create("x"), Safe]] },
-    Script { name: "write-write", before: &[Create("x")], clients: [&[Write("x"), Safe], &[Write("x"), Safe]] },
-    Script { name: "write-remove", before: &[Create("x"), Write("x")], clients: [&[Write("x"), Safe], &[Remove("x")]] },
+pub(crate) const SCRIPTS: [Script; 15] = [
+    kept("same-name", &[], [&[Create("x"), Safe], &[Create("x"), Safe]]),
+    kept("write-write", &[Create("x")], [&[Write("x"), Safe], &[Write("x"), Safe]]),
+    kept("write-remove", &[Create("x"), Write("x")], [&[Write("x"), Safe], &[Remove("x")]]),
+    kept("rename-over", &[Create("x"), Create("y")], [&[Rename("x", "y")], &[Write("y"), Safe]]),
+    kept("rename-rename", &[Create("x"), Create("y")], [&[Rename("x", "y")], &[Rename("y", "x")]]),
+    kept("big-write", &[Create("x")], [&[WriteBig("x"), Safe], &[Write("x"), Safe]]),
+    kept("one-writer", &[], [&[Create("x"), WriteBig("x"), Safe], &[]]),
+    // What the first station has of it follows its writer, or does not.
+    kept("move-unsafe", &[Create("x")], [&[Write("x"), Choose(2), Safe], &[]]),
+    kept("move-between", &[Create("x")], [&[Write("x"), Choose(2), Attached, Write("x"), Safe], &[Write("x")]]),
+    kept("move-back", &[Create("x")], [&[Choose(2), Write("x"), Attached, Choose(1), Attached, Safe], &[Remove("x")]]),
+    kept("move-big", &[Create("x")], [&[WriteBig("x"), Choose(2), Attached, Read("x"), Safe], &[]]),
+    kept("away", &[Create("x")], [&[GoOffline, Write("x"), GoOnline, Safe], &[Rename("x", "y"), Safe]]),
     Script {
-        name: "rename-over",
-        before: &[Create("x"), Create("y")],
-        clients: [&[Rename("x", "y")], &[Write("y"), Safe]],
+        name: "sent-at-once",
+        before: &[Create("x")],
+        clients: [&[WriteBig("x"), WriteBig("x"), Safe], &[Read("x")]],
+        policies: [with(Mechanism::WriteThrough), ON_DEMAND],
     },
     Script {
-        name: "rename-rename",
-        before: &[Create("x"), Create("y")],
-        clients: [&[Rename("x", "y")], &[Rename("y", "x")]],
+        name: "sent-by-period",
+        before: &[Create("x")],
+        clients: [&[WriteBig("x"), Safe, Remove("x")], &[Read("x"), WriteBig("x")]],
+        policies: [with(Mechanism::Periodic(Duration::from_millis(50))); 2],
     },
-    Script { name: "big-write", before: &[Create("x")], clients: [&[WriteBig("x"), Safe], &[Write("x"), Safe]] },
-    Script { name: "one-writer", before: &[], clients: [&[Create("x"), WriteBig("x"), Safe], &[]] },
+    Script {
+        name: "sent-and-moved",
+        before: &[Create("x")],
+        clients: [&[WriteBig("x"), Choose(2), Attached, WriteBig("x"), Safe], &[]],
+        policies: [with(Mechanism::WriteThrough); 2],
+    },
 ];
 
 /// What a client has still to do.
@@ -60,6 +106,16 @@ pub(crate) const SCRIPTS: [Script; 7] = [
 pub(crate) struct Program {
     left: VecDeque<Op>,
     asked: Option<RequestId>,
+}
+
+/// What came of an operation.
+enum Begun {
+    /// Its machine was asked, and answers later.
+    Asked(RequestId),
+    /// It is done, or there is nothing to do.
+    Done,
+    /// It is to be tried again.
+    NotYet,
 }
 
 impl Program {
@@ -84,53 +140,88 @@ impl World {
     pub(crate) fn go_on(&mut self, index: usize, mut program: Program) -> Program {
         // What there is nothing to do for is passed over.
         while let (None, Some(op)) = (program.asked, program.left.pop_front()) {
-            program.asked = self.operate_by_script(index, op);
+            match self.operate_by_script(index, op) {
+                Begun::Asked(asked) => program.asked = Some(asked),
+                Begun::Done => {}
+                Begun::NotYet => {
+                    program.left.push_front(op);
+                    self.after(AGAIN, Event::Work { host: index });
+                    break;
+                }
+            }
         }
         program
     }
 
-    fn operate_by_script(&mut self, index: usize, op: Op) -> Option<RequestId> {
+    fn operate_by_script(&mut self, index: usize, op: Op) -> Begun {
         match op {
+            Op::Choose(server) => {
+                self.wish(index, |host| host.pinned = Some(server));
+                Begun::Done
+            }
+            Op::Attached if self.parent_believed_in(index) == self.hosts[index].pinned => Begun::Done,
+            Op::Attached => Begun::NotYet,
+            Op::GoOffline | Op::GoOnline => {
+                self.wish(index, |host| host.is_online = op == Op::GoOnline);
+                Begun::Done
+            }
+            Op::Read(name) => {
+                if let Some(file) = self.named_by_script(index, name) {
+                    self.read_file(index, file);
+                }
+                Begun::Done
+            }
             Op::Create(name) => {
                 let (parent, name) = (FileId::ROOT, name_of(name));
                 let kind = Kind::File;
                 let change = Change::Create { parent, name, kind, mode: 0o644, uid: 1000, gid: 1000 };
-                Some(self.ask(index, Request::Change { user: 1000, change }, Expectation::Created))
+                self.change_by_script(index, change, Expectation::Created)
             }
             Op::Write(name) => {
                 let content = self.fresh_inline();
                 self.write_by_script(index, name, content)
             }
-            Op::WriteBig(name) => {
-                let content = self.fresh_tree_at(index)?;
-                self.write_by_script(index, name, content)
-            }
+            Op::WriteBig(name) => match self.fresh_tree_at(index) {
+                Some(content) => self.write_by_script(index, name, content),
+                None => Begun::Done,
+            },
             Op::Remove(name) => {
                 let change = Change::Unlink { parent: FileId::ROOT, name: name_of(name) };
-                Some(self.ask(index, Request::Change { user: 1000, change }, Expectation::NameTaken))
+                self.change_by_script(index, change, Expectation::NameTaken)
             }
             Op::Rename(from, to) => {
                 let (from_parent, to_parent) = (FileId::ROOT, FileId::ROOT);
                 let (from_name, to_name, target) = (name_of(from), name_of(to), RenameTarget::Replace);
                 let change = Change::Rename { from_parent, from_name, to_parent, to_name, target };
-                Some(self.ask(index, Request::Change { user: 1000, change }, Expectation::NameTaken))
+                self.change_by_script(index, change, Expectation::NameTaken)
             }
-            Op::Safe => {
-                let (record, session) = (self.hosts[index].last_record?, self.hosts[index].parent_session?);
-                let station = self.parent_believed_in(index)?;
-                let expectation = Expectation::Level { record, level: Level::Safe, station, session };
-                Some(self.ask(index, Request::Wait { record: Some(record), until: Level::Safe }, expectation))
-            }
+            Op::Safe => self.wait_by_script(index).map_or(Begun::Done, Begun::Asked),
         }
     }
 
+    fn wait_by_script(&mut self, index: usize) -> Option<RequestId> {
+        let (record, session) = (self.hosts[index].last_record?, self.hosts[index].parent_session?);
+        let station = self.parent_believed_in(index)?;
+        let expectation = Expectation::Level { record, level: Level::Safe, station, session };
+        Some(self.ask(index, Request::Wait { record: Some(record), until: Level::Safe }, expectation))
+    }
+
+    fn change_by_script(&mut self, index: usize, change: Change, expectation: Expectation) -> Begun {
+        Begun::Asked(self.ask(index, Request::Change { user: 1000, change }, expectation))
+    }
+
     /// Writes what the client sees under a name, if it sees anything there.
-    fn write_by_script(&mut self, index: usize, name: &str, content: Content) -> Option<RequestId> {
-        let entry = self.hosts[index].replica.as_ref()?.entry(FileId::ROOT, &name_of(name)).ok()??;
-        let base = self.inode(index, entry.file)?.version;
+    fn write_by_script(&mut self, index: usize, name: &str, content: Content) -> Begun {
+        let Some(file) = self.named_by_script(index, name) else { return Begun::Done };
+        let Some(base) = self.inode(index, file).map(|inode| inode.version) else { return Begun::Done };
         let mtime = self.hosts[index].wall(self.now);
         let expectation = Expectation::Stored { base, content: content.clone() };
-        let change = Change::Store { file: entry.file, base, content, mtime };
-        Some(self.ask(index, Request::Change { user: 1000, change }, expectation))
+        let change = Change::Store { file, base, content, mtime };
+        self.change_by_script(index, change, expectation)
+    }
+
+    fn named_by_script(&self, index: usize, name: &str) -> Option<FileId> {
+        let entry = self.hosts[index].replica.as_ref()?.entry(FileId::ROOT, &name_of(name)).ok()??;
+        Some(entry.file)
     }
 }

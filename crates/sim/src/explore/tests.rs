@@ -1,7 +1,7 @@
 //! A short exploration, and planted bugs that need an unusual order.
 
 use super::{Bounds, explore, run_path, scripts};
-use crate::Bug;
+use crate::{Bug, Verbosity};
 
 /// Paths of each script in a test run; `cargo xtask explore` runs all.
 const PATHS: usize = 8;
@@ -37,7 +37,7 @@ fn planted_bugs_that_need_an_unusual_order_are_found_and_their_paths_break_again
         let explored = explore(script, Some(bug), bounds, &mut |_| true).unwrap();
         let (path, violation) = explored.broken.clone().unwrap_or_else(|| panic!("{bug:?}: {explored:?}"));
         assert_eq!(path.faults(), 1, "{bug:?}: {violation}");
-        assert_eq!(run_path(script, Some(bug), &path, false), Some(Err(violation)), "{bug:?}: {path}");
-        assert_eq!(run_path(script, None, &path, false), Some(Ok(())), "{bug:?}: {path}");
+        assert_eq!(run_path(script, Some(bug), &path, Verbosity::Quiet), Some(Err(violation)), "{bug:?}: {path}");
+        assert_eq!(run_path(script, None, &path, Verbosity::Quiet), Some(Ok(())), "{bug:?}: {path}");
     }
 }

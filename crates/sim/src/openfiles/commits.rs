@@ -64,7 +64,9 @@ impl World {
             }
             CommitStep::Store(store) => {
                 self.check_store(index, &store, &running.views);
-                self.cover(Branch::CommittedInSteps, running.views.len() > 1);
+                if running.views.len() > 1 {
+                    self.cover(Branch::CommittedInSteps);
+                }
                 running.content = Some(store.content.clone());
                 self.keep_running(index, running);
                 self.ask_for_store(index, store);

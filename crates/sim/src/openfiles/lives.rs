@@ -94,7 +94,9 @@ impl World {
         view.appended_at = appended_at.filter(|at| is_dirty && *at <= shown.len());
         view.is_dirty = is_dirty;
         let is_fit = before.may_be(&shown);
-        self.cover(Branch::OpenFileRecovered, is_killed && is_dirty);
+        if is_killed && is_dirty {
+            self.cover(Branch::OpenFileRecovered);
+        }
         if is_judged && is_own && is_sure && !is_fit {
             let line = format!("host {index}, {file}: {}", difference(&before.bytes, &shown));
             self.violate("a kill takes nothing that was written", line);

@@ -150,7 +150,7 @@ impl World {
             }
             Some(Err(_)) => {
                 view.next = None;
-                self.cover(Branch::WriteRefused, true);
+                self.cover(Branch::WriteRefused);
                 self.observe(index, file);
             }
             // Nobody was told: the next process shows the one or the other.
@@ -283,7 +283,9 @@ impl World {
         let most = self.plan.open_files.map_or(0, |plan| plan.inline_commit_max);
         if open.dirty_len() > most {
             let early = self.on_table(index, |table| table.close_early(&open, ROOM));
-            self.cover(Branch::ClosedEarly, early == Some(EarlyClose::Noted));
+            if early == Some(EarlyClose::Noted) {
+                self.cover(Branch::ClosedEarly);
+            }
             match early {
                 Some(EarlyClose::Noted) => {
                     let span = self.millis(0, 400);
@@ -355,6 +357,6 @@ impl World {
         }
         self.set_waits(index, handle, Waits::No);
         self.note(|| format!("host {index} synced through handle {handle}"));
-        self.cover(Branch::OpenFileSynced, true);
+        self.cover(Branch::OpenFileSynced);
     }
 }

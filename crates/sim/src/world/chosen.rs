@@ -5,7 +5,7 @@
 //! steps of different machines touch nothing in common but the queue between them, where one adds at the end and the other
 //! takes from the front, so either order of the two comes to the same.
 
-use super::event::Scheduled;
+use super::event::{RoamingEvent, Scheduled};
 use super::{Event, World};
 use crate::disk::Survivors;
 use crate::explore::path::{Deviation, Path};
@@ -182,10 +182,17 @@ impl World {
 
     fn take_in_event(&mut self, course: &mut Course<'_>, host: usize, event: Event) {
         course.note(host, &format!("{event:?}"));
+        let parent = self.hosts[host].parent_session;
         if let Event::Work { host } = event {
             self.go_on_with(course, host);
         } else {
             self.happen(event);
+        }
+        // The server that a client moves to takes that in at once.
+        if let Some(session) = self.hosts[host].parent_session.filter(|session| parent != Some(*session))
+            && let Some(server) = self.parent_believed_in(host)
+        {
+            course.note(server, &format!("{session:?} of {host}"));
         }
         self.ask_next(course, host);
         self.release(course, Some(host));
@@ -255,8 +262,11 @@ impl World {
             | Event::OpenFiles { host, life, .. }
             | Event::GivenBack { host, life, .. } => lives(host, life),
             Event::Work { host } => Some(*host),
-            Event::Roaming { .. }
-            | Event::GoOnline { .. }
+            Event::Roaming { host, life, event: RoamingEvent::Wake } => {
+                lives(host, life).filter(|host| self.is_roaming_due(*host))
+            }
+            Event::Roaming { host, life, .. } => lives(host, life),
+            Event::GoOnline { .. }
             | Event::CutCheck { .. }
             | Event::Sweep { .. }
             | Event::GoBack { .. }
@@ -287,7 +297,11 @@ impl World {
             let is_coming_back = matches!(event, Event::Restart { host, life } if self.hosts[*host].life == *life);
             let is_news = matches!(
                 event,
-                Event::Deliver { .. } | Event::Synced { .. } | Event::Transfer(_) | Event::Whole { .. }
+                Event::Deliver { .. }
+                    | Event::Synced { .. }
+                    | Event::Transfer(_)
+                    | Event::Whole { .. }
+                    | Event::Roaming { event: RoamingEvent::Done(_) | RoamingEvent::Greeted(_), .. }
             );
             is_coming_back || is_news && self.taker(event).is_some()
         };

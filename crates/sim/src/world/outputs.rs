@@ -97,17 +97,17 @@ impl World {
                 self.hosts[index].origins.push(origin);
                 self.note_renamed(index);
                 self.hosts[index].follow_renamed();
-                self.cover(Branch::Renewed, true);
+                self.cover(Branch::Renewed);
             }
             Output::InvalidateAll => {
                 self.tell_open_files(index, None);
-                self.cover(Branch::InvalidateAll, true);
+                self.cover(Branch::InvalidateAll);
             }
             Output::InvalidateInode { file, .. } => self.tell_open_files(index, Some(file)),
-            Output::Shared { .. } => self.cover(Branch::Shared, true),
+            Output::Shared { .. } => self.cover(Branch::Shared),
             Output::Conflict { .. } => {
                 self.sharing.note_conflict(index, self.now);
-                self.cover(Branch::Conflict, true);
+                self.cover(Branch::Conflict);
             }
             Output::Forked { reason } => {
                 if !self.has_copy() {
@@ -167,7 +167,7 @@ impl World {
         /// from there follows what it has not any more (seed 9608615).
         const PARTED: [&str; 4] =
             ["history of", "of another history", "went back behind record", "is the last that came"];
-        self.cover(Branch::Disconnected, true);
+        self.cover(Branch::Disconnected);
         let is_good = GOOD.iter().any(|good| reason.contains(good))
             || self.has_lost_server() && GOOD_AFTER_LOSS.iter().any(|good| reason.contains(good))
             || self.has_quotas && reason.contains("sent records beyond")

@@ -112,12 +112,16 @@ impl World {
 
     /// The time of a host's machine has come.
     fn wake_roaming(&mut self, index: usize) {
-        let now = self.now;
-        let Some(roaming) = self.hosts[index].roaming.as_mut() else { return };
-        if roaming.wake_at.is_some_and(|at| at <= now) {
-            roaming.wake_at = None;
+        if self.is_roaming_due(index) {
+            self.hosts[index].roaming.iter_mut().for_each(|roaming| roaming.wake_at = None);
             self.roam(index, wayfs_roam::Input::Tick);
         }
+    }
+
+    /// Whether the timer of a host's machine is due, and no earlier one has taken its place.
+    pub(super) fn is_roaming_due(&self, index: usize) -> bool {
+        let wake_at = self.hosts[index].roaming.as_ref().and_then(|roaming| roaming.wake_at);
+        wake_at.is_some_and(|at| at <= self.now)
     }
 
     fn tell_servers(&mut self, index: usize) {
@@ -169,8 +173,12 @@ impl World {
                 self.adopt(index, dial, why);
             }
             Output::MoveTo { dial, why } => {
-                self.cover(Branch::MovedNearer, matches!(why, Why::Near { .. }));
-                self.cover(Branch::MovedToShared, why == Why::Shared);
+                if matches!(why, Why::Near { .. }) {
+                    self.cover(Branch::MovedNearer);
+                }
+                if why == Why::Shared {
+                    self.cover(Branch::MovedToShared);
+                }
                 self.adopt(index, dial, why);
             }
             Output::Leave { why } => self.leave_parent(index, why),
@@ -285,8 +293,12 @@ impl World {
         let Some(roaming) = self.hosts[index].roaming.as_mut() else { return };
         let was_refused = std::mem::take(&mut roaming.was_refused);
         let was_offline = std::mem::take(&mut roaming.was_offline);
-        self.cover(Branch::RefusedElsewhere, was_refused);
-        self.cover(Branch::CameOnline, was_offline);
+        if was_refused {
+            self.cover(Branch::RefusedElsewhere);
+        }
+        if was_offline {
+            self.cover(Branch::CameOnline);
+        }
     }
 
     /// Makes a session, in place of the one that there is. The engine is told of the new one only.

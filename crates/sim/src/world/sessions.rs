@@ -62,7 +62,7 @@ impl World {
             self.note_cancelled(index, &bytes);
         }
         let Some(session) = self.sessions.get_mut(&peer) else { return };
-        let bytes = crate::planted::tamper(self.bug, from, self.healed, bytes, &mut self.random);
+        let bytes = crate::planted::tamper(self.bug.filter(|_| !self.healed), from, bytes, &mut self.random);
         let link = self.links.get_mut(&(session.child, session.parent)).expect("sessions run over links");
         let arrival = session.send(from, link, self.now, bytes, &mut self.random);
         session.is_slow |= arrival >= self.now + Duration::from_secs(self.plan.limits.lease) / 4;

@@ -163,15 +163,7 @@ impl ChunkStore {
     /// # Errors
     /// As for [`ChunkStore::put`], but a wrong name shows only when the chunk is read.
     pub fn put_known(&self, digest: &Digest, bytes: &[u8]) -> Result<Stored, ChunkError> {
-        self.0.put(digest, bytes, None)
-    }
-
-    /// As [`ChunkStore::put_known`], on room that was reserved.
-    ///
-    /// # Errors
-    /// As for [`ChunkStore::put_known`].
-    pub fn put_reserved(&self, room: &mut Reservation, digest: &Digest, bytes: &[u8]) -> Result<Stored, ChunkError> {
-        self.0.put(digest, bytes, Some(room))
+        self.0.put(digest, bytes)
     }
 
     /// Returns when every put and removal that returned before is durable.
@@ -228,15 +220,6 @@ impl ChunkStore {
     /// [`ChunkError::Poisoned`], [`ChunkError::Io`]; never [`ChunkError::NoSpace`].
     pub fn remove(&self, digest: &Digest) -> Result<Removed, ChunkError> {
         self.0.remove(digest)
-    }
-
-    /// Promises room for chunks of `bytes` in all, before anyone is told that they fit.
-    ///
-    /// # Errors
-    /// [`ChunkError::NoSpace`]; [`ChunkError::Io`].
-    pub fn reserve(&self, bytes: u64) -> Result<Reservation, ChunkError> {
-        self.0.space.reserve(bytes).map_err(ChunkError::io("look at free space"))??;
-        Ok(Reservation { inner: Arc::clone(&self.0), left: bytes })
     }
 
     /// Rewrites one segment that is more than half dead, if there is one.
@@ -300,37 +283,6 @@ impl std::fmt::Debug for ChunkStore {
     }
 }
 
-/// Room that is promised; what is left of it is given back when it goes.
-pub struct Reservation {
-    inner: Arc<Inner>,
-    left: u64,
-}
-
-impl Reservation {
-    /// Bytes not used yet.
-    pub fn left(&self) -> u64 {
-        self.left
-    }
-
-    fn consume(&mut self, bytes: u64) {
-        let used = bytes.min(self.left);
-        self.left -= used;
-        self.inner.space.release(used);
-    }
-}
-
-impl std::fmt::Debug for Reservation {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Reservation({} bytes left)", self.left)
-    }
-}
-
-impl Drop for Reservation {
-    fn drop(&mut self) {
-        self.inner.space.release(self.left);
-    }
-}
-
 impl Inner {
     // The index and the writer change in whole steps; a panic of another thread leaves them right.
     pub(crate) fn index(&self) -> RwLockReadGuard<'_, Index> {
@@ -365,7 +317,7 @@ impl Inner {
         Ok(Stored::Present)
     }
 
-    fn put(&self, digest: &Digest, bytes: &[u8], room: Option<&mut Reservation>) -> Result<Stored, ChunkError> {
+    fn put(&self, digest: &Digest, bytes: &[u8]) -> Result<Stored, ChunkError> {
         if bytes.len() > CHUNK_LEN_MAX {
             return Err(ChunkError::TooLarge(bytes.len()));
         }
@@ -374,15 +326,9 @@ impl Inner {
             return self.count_duplicate();
         }
         let header = RecordHeader { kind: Kind::Chunk, len: bytes.len() as u32, digest: *digest };
-        let is_promised = room.as_ref().is_some_and(|room| room.left >= u64::from(header.len));
-        if !is_promised {
-            self.space.check(header.record_len()).map_err(ChunkError::io("look at free space"))??;
-        }
+        self.space.check(header.record_len()).map_err(ChunkError::io("look at free space"))??;
         let place = self.append(&mut writer, &Append { header, payload: bytes })?;
         self.index_mut().insert(*digest, Located { place, len: header.len });
-        if let Some(room) = room {
-            room.consume(u64::from(header.len));
-        }
         self.counters.puts.fetch_add(1, Ordering::Relaxed);
         Ok(Stored::New)
     }
