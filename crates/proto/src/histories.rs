@@ -20,8 +20,10 @@ use crate::histories::fork::Fork;
 use crate::histories::gaps::{Gap, Gaps};
 use crate::histories::lives::Lives;
 use crate::histories::succession::Succession;
+use crate::mirror::Mirror;
+use crate::replica::Core;
 use std::collections::{BTreeMap, BTreeSet};
-use wayfs_types::{FileId, NodeId, OriginId, RecordId, Time};
+use wayfs_types::{FileId, MetaStore, NodeId, OriginId, RecordId, Time};
 use wayfs_wire::Stamp;
 
 /// What a replica knows of the histories of its store and of others. No other part sees into it.
@@ -32,7 +34,7 @@ pub(crate) struct Histories {
     /// Numbers of our own that this store never gave.
     gaps: Gaps,
     /// The openings of this store.
-    lives: Lives,
+    lives: Mirror<Lives>,
     /// The store was opened before in another life.
     reopened: bool,
     /// The next change of our own is behind numbers that a former life may have sent ahead and lost.
@@ -43,15 +45,30 @@ pub(crate) struct Histories {
 
 /// What other parts ask, and tell.
 impl Histories {
+    /// What was noted with this input is in the store.
+    pub(crate) fn committed(&mut self) {
+        self.fork.names.committed();
+        self.lives.committed();
+    }
+
+    /// It came to nothing.
+    pub(crate) fn abandon<S: MetaStore>(&mut self, core: &mut Core<S>) {
+        self.fork.names.abandon();
+        self.lives.abandon();
+        if let Some(life) = self.lives.present() {
+            core.config.life = life;
+        }
+    }
+
     /// Records that were written again: the former name of each, and the present one.
     pub(crate) fn renamed(&self) -> impl Iterator<Item = (RecordId, RecordId)> {
-        let all = self.fork.renamed.iter().map(|(former, now)| (*former, *now));
+        let all = self.fork.names.renamed.iter().map(|(former, now)| (*former, *now));
         all.filter(|(_, now)| *now != RecordId::GENESIS)
     }
 
     /// As what a record was written again.
     pub(crate) fn renamed_to(&self, former: RecordId) -> Option<RecordId> {
-        self.fork.renamed.get(&former).copied()
+        self.fork.names.renamed.get(&former).copied()
     }
 
     /// The last record of our present origin that stands for something written under a former one. After a restart, when it
@@ -91,7 +108,8 @@ impl Histories {
 
     /// A child knew more than we: what we had told is lost.
     pub(crate) fn note_lost(&mut self, now: Time) {
-        self.lives.lost_at = self.lives.lost_at.or(Some(now));
+        let lives = self.lives.edit();
+        lives.lost_at = lives.lost_at.or(Some(now));
     }
 
     /// This store was opened in a life before the present one.

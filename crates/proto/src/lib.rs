@@ -41,6 +41,7 @@ mod histories;
 mod inspect;
 mod locks;
 mod members;
+mod mirror;
 mod replica;
 mod report;
 mod requests;

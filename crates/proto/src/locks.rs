@@ -67,6 +67,16 @@ struct Session {
 
 /// What other parts ask and tell.
 impl Locks {
+    /// What was noted with this input is in the store.
+    pub(crate) fn committed(&mut self) {
+        self.left.committed();
+    }
+
+    /// It came to nothing.
+    pub(crate) fn abandon(&mut self) {
+        self.left.abandon();
+    }
+
     pub(crate) fn begin_session(&mut self) {
         self.session = Some(Session::default());
     }
@@ -117,6 +127,9 @@ impl Locks {
     /// A child begins a session, in a life of its store; a station may have forgotten what it had.
     pub(crate) fn note_back(&mut self, child: OriginId, life: Life, forgot: bool, lease: Duration) {
         self.kept.note_back(child, forgot, lease);
+        if forgot {
+            self.table.mark_forgotten(child);
+        }
         self.grace.note_back(child, life);
     }
 

@@ -204,6 +204,9 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn abandon(&mut self) {
         self.core.state.abandon();
         self.contents.abandon();
+        self.uplink.abandon();
+        self.histories.abandon(&mut self.core);
+        self.locks.abandon();
         self.requests.forget_answers();
         if let Err(error) = self.watches.abandon(self.core.state.store()) {
             self.stop(&error);

@@ -24,6 +24,7 @@ use crate::histories::renamed::{Again, RENAMED};
 use crate::histories::restored::Lost;
 use crate::histories::rewriting::{Rewrite, Rewritten, rewritten};
 use crate::members::Members;
+use crate::mirror::Mirror;
 use crate::replica::{Core, GrantError, Replica, StepError};
 use crate::state::log::{LogEntry, LogItem};
 use crate::state::position::{LogPosition, log_key};
@@ -43,6 +44,18 @@ const ASKED_MAX: usize = 4096;
 /// Records that were written again and whose former names are understood. The oldest are forgotten first.
 const RENAMED_MAX: usize = 65_536;
 
+/// What records that were written again are called.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(super) struct RenamedRecords {
+    /// As which each was.
+    pub(super) renamed: BTreeMap<RecordId, RecordId>,
+    /// Of those that became one: whose content the record has.
+    pub(super) stands_for: BTreeMap<RecordId, RecordId>,
+    /// Into which file such a record stored: copies that tell of it may be gone before the programs that
+    /// have the file open, or whose writes to it a restart commits.
+    pub(super) stored_into: BTreeMap<RecordId, FileId>,
+}
+
 /// What is known of forked histories.
 #[derive(Debug, Default)]
 pub(crate) struct Fork {
@@ -50,15 +63,10 @@ pub(crate) struct Fork {
     pub(super) noticed: Option<String>,
     /// Origins whose tentative records are being taken out of the view.
     pub(super) parted: BTreeSet<OriginId>,
-    /// Records that were written again, and as which.
-    pub(super) renamed: BTreeMap<RecordId, RecordId>,
+    /// Records that were written again.
+    pub(super) names: Mirror<RenamedRecords>,
     /// Requests that wait may name some of them as they were called before.
     pub(super) renames_waiting: bool,
-    /// Of those that became one: whose content the record has.
-    pub(super) stands_for: BTreeMap<RecordId, RecordId>,
-    /// Into which file a record stored that was written again: copies that tell of it may be gone before the programs that
-    /// have the file open, or whose writes to it a restart commits.
-    pub(super) stored_into: BTreeMap<RecordId, FileId>,
     /// As what the origins that we had before went on, since this store was opened: the next origin, and its last record that
     /// stands for one of theirs.
     pub(super) went_on: BTreeMap<OriginId, (OriginId, u64)>,
@@ -152,13 +160,14 @@ impl<S: MetaStore> Replica<S> {
 
     fn take_new_origin(&mut self, origin: OriginId, admission: Option<Seal>) -> Result<(), StepError> {
         let former = self.core.config.origin;
-        let (skips, sent_through) = (self.histories.skips, self.uplink.sent_through());
+        let (skips, has_former) = (self.histories.skips, self.histories.fork.has_former);
+        let sent_through = self.uplink.sent_through();
         let done = self.go_on_as(origin, admission).and_then(|records| self.commit().map(|()| records));
         let records = match done {
             Ok(records) => records,
             Err(error) => {
                 self.core.config.origin = former;
-                self.histories.skips = skips;
+                (self.histories.skips, self.histories.fork.has_former) = (skips, has_former);
                 self.uplink.set_sent_through(sent_through);
                 return Err(error.into());
             }
@@ -342,19 +351,20 @@ impl Histories {
     pub(crate) fn note_renamed<S: MetaStore>(&mut self, core: &mut Core<S>, former: RecordId, again: Again) {
         core.state.put_row(record_key(RENAMED, former), pack(&again));
         let Again { record: id, stored_into } = again;
-        self.fork.renamed.insert(former, id);
         self.fork.renames_waiting = true;
-        self.fork.stored_into.extend(stored_into.map(|file| (id, file)));
-        if self.fork.stored_into.len() > RENAMED_MAX {
-            self.fork.stored_into.pop_first();
+        let names = self.fork.names.edit();
+        names.renamed.insert(former, id);
+        names.stored_into.extend(stored_into.map(|file| (id, file)));
+        if names.stored_into.len() > RENAMED_MAX {
+            names.stored_into.pop_first();
         }
         // What a record became last is what it holds.
-        self.fork.stands_for.insert(id, former);
-        if self.fork.stands_for.len() > RENAMED_MAX {
-            self.fork.stands_for.pop_first();
+        names.stands_for.insert(id, former);
+        if names.stands_for.len() > RENAMED_MAX {
+            names.stands_for.pop_first();
         }
-        while self.fork.renamed.len() > RENAMED_MAX {
-            if let Some((oldest, _)) = self.fork.renamed.pop_first() {
+        while names.renamed.len() > RENAMED_MAX {
+            if let Some((oldest, _)) = names.renamed.pop_first() {
                 core.state.delete_row(record_key(RENAMED, oldest));
             }
         }

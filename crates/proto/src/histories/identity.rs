@@ -89,6 +89,12 @@ impl Histories {
         Ok(())
     }
 
+    /// Under which origin the store says that it writes.
+    pub(super) fn stored_origin<S: MetaStore>(core: &Core<S>) -> Result<Option<OriginId>, StorageError> {
+        let identity: Option<Identity> = core.state.store().get(IDENTITY)?.map(|bytes| unpack(&bytes)).transpose()?;
+        Ok(identity.map(|identity| identity.origin))
+    }
+
     /// Whether this store wrote under another origin before.
     pub(crate) fn is_former<S: MetaStore>(core: &Core<S>, origin: OriginId) -> Result<bool, StorageError> {
         let bytes = core.state.store().get(IDENTITY)?;

@@ -30,7 +30,7 @@ struct Opened {
 }
 
 /// The openings of our store, oldest first.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(crate) struct Lives {
     opened: Vec<Opened>,
     /// Some were forgotten.
@@ -57,6 +57,11 @@ pub(crate) enum Cursor {
 }
 
 impl Lives {
+    /// The present life, if the driver drew one.
+    pub(super) fn present(&self) -> Option<Life> {
+        self.present.map(|(_, opened)| opened.life)
+    }
+
     /// Whether the store was opened before in another life: then it may be an older copy.
     pub(crate) fn is_later(&self) -> bool {
         self.is_cut || self.opened.len() > 1
@@ -102,7 +107,8 @@ impl<S: MetaStore> Replica<S> {
             self.core.state.delete_row(life_key(old));
         }
         let is_cut = rows.first().is_some_and(|(number, _)| *number > 0);
-        self.histories.lives = Lives {
+        // Its row may come later.
+        *self.histories.lives.as_stored() = Lives {
             opened: rows.into_iter().map(|(_, opened)| opened).collect(),
             is_cut,
             present: Some((number, opened)),
@@ -143,10 +149,11 @@ impl Histories {
         // From the first row on, so that no life counts as forgotten: what is not known here is lost.
         core.state.put_row(life_key(0), pack(&(opened.life, opened.at)));
         core.config.life = opened.life;
-        self.lives.opened = vec![opened];
-        self.lives.is_cut = false;
-        self.lives.lost_at = Some(core.now);
-        self.lives.present = Some((0, opened));
+        let lives = self.lives.edit();
+        lives.opened = vec![opened];
+        lives.is_cut = false;
+        lives.lost_at = Some(core.now);
+        lives.present = Some((0, opened));
         children.end_all();
     }
 

@@ -2,10 +2,10 @@
 //! have open, versions that they build upon, records that they wait for.
 
 use crate::histories::Histories;
+use crate::histories::fork::RenamedRecords;
 use crate::replica::{Core, Replica};
 use crate::state::tables::{parse_record_key, unpack};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use wayfs_types::request::{Change, Request};
 use wayfs_types::{FileId, MetaStore, Op, Record, RecordId, Replaced, StorageError};
 
@@ -148,24 +148,43 @@ impl<S: MetaStore> Replica<S> {
     }
 }
 
-impl Histories {
-    pub(crate) fn read_renamed<S: MetaStore>(&mut self, core: &Core<S>) -> Result<(), StorageError> {
-        let (mut renamed, mut stored_into) = (BTreeMap::new(), BTreeMap::new());
+impl RenamedRecords {
+    fn read<S: MetaStore>(core: &Core<S>) -> Result<Self, StorageError> {
+        let mut names = Self::default();
         core.state.each(&[RENAMED], &[RENAMED + 1], |key, value| {
-            let Again { record, stored_into: file } = unpack(value)?;
-            renamed.insert(parse_record_key(key)?, record);
-            stored_into.extend(file.map(|file| (record, file)));
+            let Again { record, stored_into } = unpack(value)?;
+            names.renamed.insert(parse_record_key(key)?, record);
+            names.stored_into.extend(stored_into.map(|file| (record, file)));
             Ok(())
         })?;
-        (self.fork.renamed, self.fork.stored_into) = (renamed, stored_into);
+        Ok(names)
+    }
+}
+
+impl Histories {
+    pub(crate) fn read_renamed<S: MetaStore>(&mut self, core: &Core<S>) -> Result<(), StorageError> {
+        *self.fork.names.as_stored() = RenamedRecords::read(core)?;
         Ok(())
+    }
+
+    /// What is kept in memory of what records are called and is not what the store says, if anything is.
+    pub(crate) fn wrongly_kept<S: MetaStore>(&self, core: &Core<S>) -> Result<Option<String>, StorageError> {
+        let (stored, kept) = (RenamedRecords::read(core)?.renamed, &self.fork.names.renamed);
+        let identity = Self::stored_origin(core)?;
+        Ok(if *kept != stored {
+            Some(format!("of records that were written again {kept:?} is kept, and {stored:?} stored"))
+        } else if identity != Some(core.config.origin) {
+            Some(format!("origin {} is kept, and {identity:?} stored", core.config.origin))
+        } else {
+            None
+        })
     }
 
     /// Which former name each record stands for, after a restart. Of those that became one it is the last: they were of one origin, in
     /// order.
     pub(crate) fn read_stands_for(&mut self) {
-        let renamed = self.fork.renamed.iter().map(|(former, now)| (*now, *former));
-        self.fork.stands_for = renamed.collect();
+        let names = self.fork.names.as_stored();
+        names.stands_for = names.renamed.iter().map(|(former, now)| (*now, *former)).collect();
     }
 
     /// A request of our own user in the names of now.
@@ -195,14 +214,14 @@ impl Histories {
     /// written again before is named by its newer name in all that it has since, and the former one is then that of what another copy
     /// of its store wrote.
     pub(crate) fn written_now<S: MetaStore>(&self, core: &Core<S>, former: RecordId) -> Option<RecordId> {
-        self.fork.renamed.get(&former).copied().filter(|now| now.origin() == core.config.origin)
+        self.fork.names.renamed.get(&former).copied().filter(|now| now.origin() == core.config.origin)
     }
 
     /// What a version is called that was written again as a record. One that was written over, and became one record with the one
     /// that took its place, has no name any more: whoever builds upon it has not seen what that record holds. The former name
     /// may be that of what another copy of this store wrote, so it is told by the one that no content ever had.
     fn version_of(&self, now: RecordId, former: RecordId) -> RecordId {
-        let stands = self.fork.stands_for.get(&now).is_none_or(|last| *last == former);
+        let stands = self.fork.names.stands_for.get(&now).is_none_or(|last| *last == former);
         if stands { now } else { RecordId::GENESIS }
     }
 
@@ -212,14 +231,14 @@ impl Histories {
     fn shows_namesake<S: MetaStore>(&self, core: &Core<S>, file: FileId, former: RecordId, now: RecordId) -> bool {
         let meant = |file| core.state.file_meant(file).ok();
         let is_shown = || core.state.inode_meant(file).ok().flatten().is_some_and(|inode| inode.version == former);
-        let has_met = self.fork.stored_into.get(&now).is_some_and(|stored| meant(*stored) == meant(file));
+        let has_met = self.fork.names.stored_into.get(&now).is_some_and(|stored| meant(*stored) == meant(file));
         !has_met && is_shown()
     }
 
     /// What a record that a request names is called now. What another copy of this store sent under the former name is in the tree by
     /// that name, and is what a user sees there.
     pub(crate) fn called_now<S: MetaStore>(&self, core: &Core<S>, former: RecordId) -> Option<RecordId> {
-        let now = self.fork.renamed.get(&former)?;
+        let now = self.fork.names.renamed.get(&former)?;
         let there = core.state.inode(FileId::made_by(former)).ok().flatten();
         there.is_none_or(|inode| inode.is_removed()).then_some(*now)
     }

@@ -140,7 +140,7 @@ impl Lost {
 impl<S: MetaStore> Replica<S> {
     /// Says, once in a life, that a child knows more of us than we do.
     pub(crate) fn note_went_back(&mut self, child: OriginId) {
-        if !std::mem::replace(&mut self.histories.lives.went_back, true) {
+        if !std::mem::replace(&mut self.histories.lives.edit().went_back, true) {
             tracing::warn!(%child, "this store was put back to an older copy: a child knows more than it");
             self.core.state.stage_output(Output::WentBack { child });
             self.tell_who_came_before();

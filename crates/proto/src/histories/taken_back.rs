@@ -46,7 +46,7 @@ impl<S: MetaStore> Replica<S> {
         }
         if self.core.config.role == Role::Station {
             // Clients that come are told that something was lost, and forget, too.
-            self.histories.lives.lost_at = Some(self.core.now);
+            self.histories.lives.edit().lost_at = Some(self.core.now);
             self.contents.handle_want(&mut self.core, &mut self.children, origin, before)?;
         }
         Ok(Some(before))

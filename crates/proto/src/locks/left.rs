@@ -26,6 +26,7 @@ use crate::locks::Locks;
 use crate::locks::requests::own_outcome;
 use crate::locks::rounds::{Asking, Wanted};
 use crate::locks::table::{Asker, Holder, LockTable, Verdict};
+use crate::mirror::Mirror;
 use crate::replica::Core;
 use crate::state::tables::{origin_key, pack, parse_origin_key, unpack};
 use crate::upstream::Uplink;
@@ -47,7 +48,7 @@ pub(crate) struct LeftLocks {
     asked: BTreeMap<AskId, Question>,
     next: u64,
     /// What was given of whom, and he was not told; nothing named: all.
-    given: BTreeMap<OriginId, Vec<LockRequest>>,
+    given: Mirror<BTreeMap<OriginId, Vec<LockRequest>>>,
     /// Station: the session with the home in which it was said what is on record.
     session: Option<PeerId>,
 }
@@ -72,6 +73,16 @@ struct Question {
 }
 
 impl LeftLocks {
+    /// What was noted with this input is in the store.
+    pub(crate) fn committed(&mut self) {
+        self.given.committed();
+    }
+
+    /// It came to nothing.
+    pub(crate) fn abandon(&mut self) {
+        self.given.abandon();
+    }
+
     /// Whether a client left that may think to have locks of ours.
     pub(crate) fn has_left(&self, client: OriginId) -> bool {
         self.clients.contains_key(&client)
@@ -316,7 +327,7 @@ impl Locks {
             && self.left.given.get(&client) != Some(&given)
         {
             core.state.put_row(origin_key(GIVEN, client), pack(&given));
-            self.left.given.insert(client, given);
+            self.left.given.edit().insert(client, given);
         }
         let granted = self.table.take_from(client, &wanted);
         Self::tell_granted(core, children, granted);
@@ -401,13 +412,23 @@ impl Locks {
 
     /// Reads what its holders were not told yet.
     pub(crate) fn read_given_locks<S: MetaStore>(&mut self, core: &Core<S>) -> Result<(), StorageError> {
+        *self.left.given.as_stored() = Self::stored_given_locks(core)?;
+        Ok(())
+    }
+
+    fn stored_given_locks<S: MetaStore>(core: &Core<S>) -> Result<BTreeMap<OriginId, Vec<LockRequest>>, StorageError> {
         let mut given = BTreeMap::new();
         core.state.each(&[GIVEN], &[GIVEN + 1], |key, value| {
             given.insert(parse_origin_key(key)?, unpack(value)?);
             Ok(())
         })?;
-        self.left.given = given;
-        Ok(())
+        Ok(given)
+    }
+
+    /// What is kept in memory of locks that were given away and is not what the store says, if anything is.
+    pub(crate) fn wrongly_kept<S: MetaStore>(&self, core: &Core<S>) -> Result<Option<String>, StorageError> {
+        let (stored, kept) = (Self::stored_given_locks(core)?, &*self.left.given);
+        Ok((*kept != stored).then(|| format!("of locks that were given away {kept:?} is kept, and {stored:?} stored")))
     }
 
     /// A client that may have had locks before we were restarted is not back in time: nobody knows which.
@@ -429,7 +450,8 @@ impl Locks {
     }
 
     fn forget_given<S: MetaStore>(&mut self, core: &mut Core<S>, client: OriginId) {
-        if self.left.given.remove(&client).is_some() {
+        if self.left.given.contains_key(&client) {
+            self.left.given.edit().remove(&client);
             core.state.delete_row(origin_key(GIVEN, client));
         }
     }

@@ -42,8 +42,26 @@ struct Held {
     range: LockRange,
     kind: LockKind,
     pid: u32,
-    /// Held in a former session of its child, not yet reclaimed in this one.
-    stale: bool,
+    of: Of,
+}
+
+/// When a child asked for what it holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Of {
+    /// In its present session, or it was its own replica's user.
+    Now,
+    /// In a former session, and it has not reclaimed it in this one. The child knows what it has: what it gives to another of its
+    /// own it has given.
+    FormerSession,
+    /// In a former life of a station, which does not know any more what its clients have. One of them may be on its way back to it.
+    FormerLife,
+}
+
+impl Held {
+    /// Whether a child that asks for something knows that nobody of its own has this.
+    fn is_left_over_of(&self, origin: OriginId) -> bool {
+        self.of == Of::FormerSession && self.holder.origin == origin
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -155,10 +173,10 @@ impl Held {
 }
 
 impl File {
-    /// What stands in the way of a lock. What a child held in a former session does not stand in its own way.
+    /// What stands in the way of a lock. What a child held in a former session does not stand in its own way, unless it forgot it.
     fn obstacles(&self, holder: Holder, range: LockRange, kind: LockKind) -> impl Iterator<Item = &Held> {
         self.held.iter().filter(move |held| {
-            let is_left_over = held.stale && held.holder.origin == holder.origin;
+            let is_left_over = held.is_left_over_of(holder.origin);
             held.holder != holder && !is_left_over && overlaps(held.range, range) && excludes(held.kind, kind)
         })
     }
@@ -191,7 +209,7 @@ impl File {
         self.held.retain(|held| {
             let joins = held.holder == holder
                 && held.kind == kind
-                && !held.stale
+                && held.of == Of::Now
                 && (held.range.end.checked_add(1) == Some(range.start)
                     || range.end.checked_add(1) == Some(held.range.start));
             if joins {
@@ -199,7 +217,7 @@ impl File {
             }
             !joins
         });
-        self.held.push(Held { holder, range, kind, pid, stale: false });
+        self.held.push(Held { holder, range, kind, pid, of: Of::Now });
     }
 
     /// Grants waiters in order, as far as nothing stands in their way; none overtakes one before it
@@ -411,17 +429,25 @@ impl LockTable {
     /// A child's new session: what it does not reclaim before it starts is released then. Its waiters are gone.
     pub(crate) fn mark_stale(&mut self, origin: OriginId) {
         for file in self.files.values_mut() {
-            for held in file.held.iter_mut().filter(|held| held.holder.origin == origin) {
-                held.stale = true;
+            for held in file.held.iter_mut().filter(|held| held.holder.origin == origin && held.of == Of::Now) {
+                held.of = Of::FormerSession;
             }
             file.waiting.retain(|waiter| waiter.holder.origin != origin);
+        }
+    }
+
+    /// The session is one of a station that forgot what its clients have: until they are back, or are over, nobody else gets it.
+    pub(crate) fn mark_forgotten(&mut self, station: OriginId) {
+        let held = self.files.values_mut().flat_map(|file| &mut file.held);
+        for held in held.filter(|held| held.holder.origin == station && held.of == Of::FormerSession) {
+            held.of = Of::FormerLife;
         }
     }
 
     /// Whether a replica has locks of a session that is over, which it has not claimed again.
     pub(crate) fn has_stale(&self, origin: OriginId) -> bool {
         let mut held = self.files.values().flat_map(|file| &file.held);
-        held.any(|held| held.stale && held.holder.origin == origin)
+        held.any(|held| held.of != Of::Now && held.holder.origin == origin)
     }
 
     /// Releases all of a replica's locks that a predicate names.
@@ -448,7 +474,7 @@ impl LockTable {
 
     /// Releases what a child did not reclaim.
     pub(crate) fn release_stale(&mut self, origin: OriginId, which: Which) -> Vec<(Asker, LockRequest)> {
-        self.release_where(which, origin, |held| held.stale)
+        self.release_where(which, origin, |held| held.of != Of::Now)
     }
 
     /// Forgets what a replica waits for: its questions were of a session that is over, so nobody would hear an answer, and what

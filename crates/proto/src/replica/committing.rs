@@ -19,6 +19,9 @@ impl<S: MetaStore> Replica<S> {
         };
         let Committed { staged, changed } = self.core.state.commit(indexing, self.core.now)?;
         self.watches.committed();
+        self.uplink.committed();
+        self.histories.committed();
+        self.locks.committed();
         self.carry_out(staged, &changed)
     }
 

@@ -78,9 +78,8 @@ impl<S: MetaStore> Replica<S> {
 
     fn read_former_times(&mut self) -> Result<(), OpenError> {
         self.histories.read_succession(&self.core)?;
-        self.uplink.read_moved_at(&self.core)?;
+        self.uplink.read_past(&self.core)?;
         self.contents.read_recount(&self.core)?;
-        self.uplink.read_forgotten(&self.core)?;
         Ok(())
     }
 

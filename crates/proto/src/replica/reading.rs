@@ -110,12 +110,15 @@ impl<S: MetaStore> Replica<S> {
         self.core.state.stands_in(file, inode, directory)
     }
 
-    /// A row that is kept in memory and is another one in the store, if there is one. Reads all that are kept.
+    /// What is kept in memory of the store and is not as it is there, if anything is. Reads all that is kept.
     ///
     /// # Errors
     /// [`StorageError`] if they cannot be read.
     pub fn kept_row_is_wrong(&self) -> Result<Option<String>, StorageError> {
-        self.core.state.kept_row_is_wrong()
+        let of_parents = self.uplink.wrongly_kept(&self.core)?;
+        let of_histories = self.histories.wrongly_kept(&self.core)?;
+        let of_locks = self.locks.wrongly_kept(&self.core)?;
+        Ok(self.core.state.kept_row_is_wrong()?.or(of_parents).or(of_histories).or(of_locks))
     }
 
     /// Whether a file is, or stands in, a directory in which the home decides at once, as far as it is known here.

@@ -170,6 +170,41 @@ fn a_listing_for_which_there_was_no_room_is_asked_for_again() {
     assert_eq!(world.names(client, directory), Ok(vec!["a".to_owned()]));
 }
 
+/// Seed 163005659 of the simulator: what a full disk refused with a move to another parent is not believed afterwards. The former parent,
+/// to which the client goes back, vouches for what it says.
+#[test]
+fn a_move_for_which_there_was_no_room_did_not_happen() {
+    let mut world = World::new();
+    let station = world.add(Role::Station, "st@s");
+    let [client, ben, cid] = ["ann@a", "ben@b", "cid@c"].map(|label| world.add(Role::Client, label));
+    world.connect(station, HOME);
+    let peer = world.connect(client, HOME);
+    for other in [ben, cid] {
+        world.connect(other, HOME);
+        world.settle();
+        world.names(other, FileId::ROOT).unwrap();
+    }
+    let file = world.create(ben, FileId::ROOT, "film");
+    world.store(ben, file, small("ben's"));
+    world.pass(Duration::from_secs(3));
+    world.names(client, FileId::ROOT).unwrap();
+    assert_eq!(world.lookup(client, FileId::ROOT, "film").unwrap().1.content, small("ben's"));
+    world.close(peer);
+    let room = world.hosts[client].replica.store().len_bytes();
+    world.hosts[client].replica.store_mut().set_room(Some(room));
+    let there = world.connect(client, station);
+    world.settle();
+    assert!(!world.is_open(there), "there is no room for what the station says");
+    assert_eq!(world.hosts[client].replica.kept_row_is_wrong(), Ok(None));
+    world.hosts[client].replica.store_mut().set_room(None);
+    world.lookup(cid, FileId::ROOT, "film").unwrap();
+    world.store(cid, file, small("cid's"));
+    world.pass(Duration::from_secs(3));
+    world.connect(client, HOME);
+    world.settle();
+    assert_eq!(world.lookup(client, FileId::ROOT, "film").unwrap().1.content, small("cid's"));
+}
+
 /// [S-full-disk]: who is told that there is no room for records keeps them, and its session.
 #[test]
 fn a_parent_that_says_it_is_full_is_sent_no_records_and_keeps_its_sessions() {

@@ -97,6 +97,29 @@ fn a_station_that_was_restarted_with_its_home_takes_no_lock_away() {
     assert_eq!(site.answer(1, theirs), Some(Ok(Answer::Done)));
 }
 
+/// Seed 163008067 of the simulator: a station that was restarted asked for a lock for another of its clients, and the home gave it, since
+/// the station had it in its former life. That was for a client that thought to have it still.
+#[test]
+fn a_station_that_was_restarted_takes_no_lock_from_one_of_its_clients_for_another() {
+    let mut site = Site::new();
+    site.restart_station(FIRST_LIFE);
+    let file = site.created(0, "x");
+    site.take(0, file);
+    site.restart_station(FIRST_LIFE + 1);
+    let (station, [client, other]) = (site.stations[0], site.clients);
+    site.world.connect(other, station);
+    site.world.pass(Duration::from_secs(3));
+    let theirs = site.lock(1, file, true);
+    site.world.pass(Duration::from_secs(2));
+    assert_eq!(site.answer(1, theirs), None, "who had it may be on its way back");
+    site.world.connect(client, station);
+    site.world.pass(Duration::from_secs(3));
+    assert_eq!(site.answer(1, theirs), None);
+    site.unlock(0, file);
+    site.world.settle();
+    assert_eq!(site.answer(1, theirs), Some(Ok(Answer::Done)));
+}
+
 /// Who had none for a lease or more is not waited for, nor are those who change names and contents.
 #[test]
 fn a_restarted_home_gives_at_once_what_nobody_had() {

@@ -76,7 +76,7 @@ impl<S: MetaStore> Replica<S> {
     /// The parent has not heard of all that we have seen, and says how it is there. What it does not know says nothing; what undoes nothing is
     /// news. It is no answer: nobody vouches for the rest.
     fn take_behind(&mut self, mut images: Vec<KeyImage>) -> Result<(), StorageError> {
-        if self.uplink.past.moved_at == CommitNumber::ZERO {
+        if self.uplink.past.kept.moved_at == CommitNumber::ZERO {
             return Ok(());
         }
         images.retain(|pair| pair.image.is_some());

@@ -8,6 +8,7 @@
 //! Whatever came since the move this parent vouched for itself, and may change: its stream knows the order.
 
 use crate::api::Role;
+use crate::mirror::Mirror;
 use crate::replica::{Core, Replica};
 use crate::requests::seen::Seen;
 use crate::state::position::LogPosition;
@@ -27,42 +28,69 @@ const BUILT_UPON_MAX: usize = 16_384;
 /// What was had by former parents.
 #[derive(Debug, Default)]
 pub(super) struct Past {
-    /// Images of earlier changes were vouched for by a former parent; 0: there was none.
-    pub(super) moved_at: CommitNumber,
+    /// What is in the store.
+    pub(super) kept: Mirror<KeptPast>,
     /// What our own records were built upon that left the log since.
     built_upon: BTreeMap<RecordId, RecordId>,
+    /// Since when this life counts what was seen before the move, and nobody has.
+    moved_since: Option<Time>,
+}
+
+/// What the store says of former parents.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(super) struct KeptPast {
+    /// Images of earlier changes were vouched for by a former parent; 0: there was none.
+    pub(super) moved_at: CommitNumber,
     /// What was known before this change no parent need know.
     forgot_at: CommitNumber,
     /// Former origins of ours, and between which records of them all were lost, or written again since nobody had confirmed them.
     lost_after: BTreeMap<OriginId, (u64, u64)>,
-    /// Since when this life counts what was seen before the move, and nobody has.
-    moved_since: Option<Time>,
+}
+
+impl KeptPast {
+    pub(super) fn read<S: MetaStore>(core: &Core<S>) -> Result<Self, StorageError> {
+        let number = |key: &[u8]| {
+            let bytes = core.state.store().get(key)?;
+            bytes.map_or(Ok(CommitNumber::ZERO), |bytes| unpack(&bytes))
+        };
+        let (moved_at, forgot_at) = (number(MOVED_AT)?, number(FORGOT_AT)?);
+        let mut lost_after = BTreeMap::new();
+        let mut until = LOST_AFTER.to_vec();
+        until.push(u8::MAX);
+        core.state.each(LOST_AFTER, &until, |key, value| {
+            lost_after.insert(parse_origin_key(&key[1..])?, unpack(value)?);
+            Ok(())
+        })?;
+        Ok(Self { moved_at, forgot_at, lost_after })
+    }
 }
 
 impl Uplink {
     /// The last record of a former origin of ours after which all were lost.
     pub(crate) fn lost_after(&self, origin: OriginId) -> u64 {
-        self.past.lost_after.get(&origin).map_or(u64::MAX, |(after, _)| *after)
+        self.past.kept.lost_after.get(&origin).map_or(u64::MAX, |(after, _)| *after)
     }
 
-    pub(crate) fn read_moved_at<S: MetaStore>(&mut self, core: &Core<S>) -> Result<(), StorageError> {
-        self.past.moved_at =
-            core.state.store().get(MOVED_AT)?.map_or(Ok(CommitNumber::ZERO), |bytes| unpack(&bytes))?;
+    pub(crate) fn read_past<S: MetaStore>(&mut self, core: &Core<S>) -> Result<(), StorageError> {
+        *self.past.kept.as_stored() = KeptPast::read(core)?;
         Ok(())
     }
 
-    pub(crate) fn read_forgotten<S: MetaStore>(&mut self, core: &Core<S>) -> Result<(), StorageError> {
-        self.past.forgot_at =
-            core.state.store().get(FORGOT_AT)?.map_or(Ok(CommitNumber::ZERO), |bytes| unpack(&bytes))?;
-        let mut lost = BTreeMap::new();
-        let mut until = LOST_AFTER.to_vec();
-        until.push(u8::MAX);
-        core.state.each(LOST_AFTER, &until, |key, value| {
-            lost.insert(parse_origin_key(&key[1..])?, unpack(value)?);
-            Ok(())
-        })?;
-        self.past.lost_after = lost;
-        Ok(())
+    /// What was noted with this input is in the store.
+    pub(crate) fn committed(&mut self) {
+        self.past.kept.committed();
+    }
+
+    /// It came to nothing.
+    pub(crate) fn abandon(&mut self) {
+        self.past.kept.abandon();
+    }
+
+    /// What is kept in memory of former parents and is not what the store says, if anything is.
+    pub(crate) fn wrongly_kept<S: MetaStore>(&self, core: &Core<S>) -> Result<Option<String>, StorageError> {
+        let stored = KeptPast::read(core)?;
+        let kept = &*self.past.kept;
+        Ok((*kept != stored).then(|| format!("of former parents {kept:?} is kept, and {stored:?} stored")))
     }
 
     /// The parent, or the home behind it, went back: what others made meanwhile and we saw may be lost. What is known until
@@ -74,17 +102,18 @@ impl Uplink {
 
     /// The same of what was known before this change.
     pub(crate) fn forget_seen_before<S: MetaStore>(&mut self, core: &mut Core<S>, change: CommitNumber) {
-        self.past.forgot_at = self.past.forgot_at.max(change);
-        core.state.put_row(FORGOT_AT.to_vec(), pack(&self.past.forgot_at));
+        let kept = self.past.kept.edit();
+        kept.forgot_at = kept.forgot_at.max(change);
+        core.state.put_row(FORGOT_AT.to_vec(), pack(&kept.forgot_at));
     }
 
     /// Whether an image was known before the home went back.
     fn is_forgotten<S: MetaStore>(&self, core: &Core<S>, key: &Key) -> Result<bool, StorageError> {
-        if self.past.forgot_at == CommitNumber::ZERO {
+        if self.past.kept.forgot_at == CommitNumber::ZERO {
             return Ok(false);
         }
         let known = core.state.row_of(key)?;
-        Ok(known.is_some_and(|known| known.number < self.past.forgot_at))
+        Ok(known.is_some_and(|known| known.number < self.past.kept.forgot_at))
     }
 
     /// An entry, if a parent's answer has to know of it.
@@ -110,23 +139,25 @@ impl Uplink {
     /// From now on another parent vouches.
     pub(crate) fn note_move<S: MetaStore>(&mut self, core: &mut Core<S>) {
         if core.config.role == Role::Client && core.state.synced() {
-            self.past.moved_at = core.state.change().next();
+            let kept = self.past.kept.edit();
+            kept.moved_at = core.state.change().next();
+            core.state.put_row(MOVED_AT.to_vec(), pack(&kept.moved_at));
             self.past.moved_since = None;
-            core.state.put_row(MOVED_AT.to_vec(), pack(&self.past.moved_at));
         }
     }
 
     /// What was seen before a move and the home still does not have, long after: whoever had it is gone with it, or away
     /// for longer than anybody waits to look at a directory. From then on the parent's word counts.
     pub(crate) fn forget_unheard<S: MetaStore>(&mut self, core: &mut Core<S>) {
-        if self.past.moved_at == CommitNumber::ZERO {
+        if self.past.kept.moved_at == CommitNumber::ZERO {
             return;
         }
         let since = *self.past.moved_since.get_or_insert(core.now);
         let is_home_there = core.is_trusted() && self.is_home_reachable(core, core.now) == Some(true);
         if is_home_there && core.now >= since + core.config.seen_kept {
             tracing::debug!("what was seen before a move and never came is forgotten");
-            (self.past.moved_at, self.past.moved_since) = (CommitNumber::ZERO, None);
+            self.past.kept.edit().moved_at = CommitNumber::ZERO;
+            self.past.moved_since = None;
             core.state.delete_row(MOVED_AT.to_vec());
         }
     }
@@ -222,7 +253,7 @@ impl Uplink {
             None => core.state.tx().numbered(key)?.map(|known| (known.number, Some(known.image))),
         };
         Ok(known
-            .filter(|(number, _)| (self.past.forgot_at..self.past.moved_at).contains(number))
+            .filter(|(number, _)| (self.past.kept.forgot_at..self.past.kept.moved_at).contains(number))
             .and_then(|(_, image)| image))
     }
 
@@ -270,7 +301,7 @@ impl Uplink {
         core: &mut Core<S>,
         position: LogPosition,
     ) -> Result<(), StorageError> {
-        if self.past.moved_at == CommitNumber::ZERO {
+        if self.past.kept.moved_at == CommitNumber::ZERO {
             self.past.built_upon.clear();
             return Ok(());
         }
@@ -291,7 +322,7 @@ impl Uplink {
 
     /// Whether a record of ours under a former origin is lost, or nobody has confirmed it: it was written again by another name.
     pub(crate) fn was_written_again(&self, record: RecordId) -> bool {
-        let lost = self.past.lost_after.get(&record.origin());
+        let lost = self.past.kept.lost_after.get(&record.origin());
         lost.is_some_and(|(after, through)| *after < record.sequence() && record.sequence() <= *through)
     }
 }
@@ -300,7 +331,7 @@ impl<S: MetaStore> Replica<S> {
     /// Our own records of an origin after the first of these and up to the second are lost, or nobody has confirmed them: they were
     /// written again under another.
     pub(crate) fn note_lost_after(&mut self, origin: OriginId, (after, through): (u64, u64)) {
-        self.uplink.past.lost_after.insert(origin, (after, through));
+        self.uplink.past.kept.edit().lost_after.insert(origin, (after, through));
         self.contents.call_looks_off(&self.uplink);
         let mut key = LOST_AFTER.to_vec();
         key.extend(origin.raw().to_be_bytes());
@@ -309,7 +340,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Takes images out of a cut that would undo what we have seen of others.
     pub(crate) fn keep_what_was_seen(&mut self, cut: &mut Vec<KeyImage>) -> Result<(), StorageError> {
-        if self.uplink.past.moved_at == CommitNumber::ZERO {
+        if self.uplink.past.kept.moved_at == CommitNumber::ZERO {
             return Ok(());
         }
         let mut kept = Vec::with_capacity(cut.len());
@@ -328,7 +359,7 @@ impl<S: MetaStore> Replica<S> {
     /// that named it knows of it: what that says came after.)
     pub(crate) fn unheard_in(&mut self, images: &[KeyImage], named: &Seen) -> Result<Seen, StorageError> {
         let mut seen = Seen::default();
-        if self.core.config.role != Role::Client || self.uplink.past.moved_at == CommitNumber::ZERO {
+        if self.core.config.role != Role::Client || self.uplink.past.kept.moved_at == CommitNumber::ZERO {
             return Ok(seen);
         }
         for pair in images {

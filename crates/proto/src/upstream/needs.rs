@@ -173,7 +173,7 @@ impl Uplink {
     fn seen_on<S: MetaStore>(&self, core: &Core<S>, question: &Question) -> Result<Seen, StorageError> {
         let mut seen = Seen::default();
         // What our parent told us itself it knows; of files that somebody else told of, their own versions count, too.
-        let has_moved = self.past.moved_at > CommitNumber::ZERO;
+        let has_moved = self.past.kept.moved_at > CommitNumber::ZERO;
         if !has_moved {
             return Ok(seen);
         }

@@ -179,7 +179,7 @@ impl LockTable {
 impl Waiter {
     /// Whether a lock that is held keeps it waiting, if nobody takes it back.
     pub(super) fn is_kept_by(&self, held: &Held) -> bool {
-        let is_left_over = held.stale && held.holder.origin == self.holder.origin;
+        let is_left_over = held.is_left_over_of(self.holder.origin);
         let is_others = held.holder != self.holder && !is_left_over;
         is_others && overlaps(held.range, range_of(&self.request)) && excludes(held.kind, self.request.kind)
     }

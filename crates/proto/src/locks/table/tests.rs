@@ -75,6 +75,22 @@ fn what_a_child_held_in_a_former_session_is_in_the_way_of_others_only() {
 }
 
 #[test]
+fn what_a_station_forgot_is_in_the_way_of_its_own_too_until_it_is_claimed_or_over() {
+    let mut table = LockTable::default();
+    let station = OriginId::new(1).unwrap();
+    assert_eq!(table.lock(own(1), holder(1, 1), posix(0, 9, LockKind::Write, false)), Verdict::Granted);
+    table.mark_stale(station);
+    table.mark_forgotten(station);
+    assert_eq!(table.lock(own(2), holder(1, 2), posix(0, 9, LockKind::Write, true)), Verdict::Waiting);
+    // A session more of the same life.
+    table.mark_stale(station);
+    assert_eq!(table.lock(own(3), holder(1, 3), posix(0, 9, LockKind::Write, false)), Verdict::Refused);
+    assert_eq!(table.keep(own(4), holder(1, 1), posix(0, 9, LockKind::Write, false)), Verdict::Granted);
+    assert_eq!(table.release_stale(station, Which::All).len(), 0, "it was claimed");
+    assert_eq!(table.held_by(station).len(), 1);
+}
+
+#[test]
 fn a_lost_replica_gives_everything_back() {
     let mut table = LockTable::default();
     assert_eq!(table.lock(own(1), holder(1, 1), posix(0, 0, LockKind::Write, true)), Verdict::Granted);
