@@ -75,7 +75,7 @@ impl MemoryStore {
     }
 
     /// Whether its disk fails to read from here on.
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub(crate) fn set_unreadable(&mut self, is_unreadable: bool) {
         self.is_unreadable = is_unreadable;
     }

@@ -37,13 +37,13 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// The store, for a test that keeps it in the replica and syncs it there.
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub(crate) fn store_mut(&mut self) -> &mut S {
         self.core.state.store_mut()
     }
 
     /// Gives the store back: what is not durable is for the store to keep or lose.
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub(crate) fn into_store(self) -> S {
         self.core.state.into_store()
     }
@@ -320,7 +320,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// Whether nobody else looks at a directory, as far as that is promised.
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub(crate) fn has_alone(&self, directory: FileId) -> bool {
         self.uplink.has_alone(directory)
     }

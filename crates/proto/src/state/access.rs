@@ -23,12 +23,12 @@ impl<S: MetaStore> State<S> {
         &self.store
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub(crate) fn store_mut(&mut self) -> &mut S {
         &mut self.store
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub(crate) fn into_store(self) -> S {
         self.store
     }
