@@ -45,7 +45,7 @@ pub(crate) mod recount;
 pub(crate) mod superseded;
 pub(crate) mod vanished;
 
-use crate::api::{Output, Role};
+use crate::api::Output;
 use crate::children::Children;
 use crate::contents::announced::Announced;
 use crate::contents::floors::Floors;
@@ -328,7 +328,7 @@ impl Contents {
             others.into_iter().chain(spares).for_each(|child| Self::tell_stable(children, child, record.id));
             return Ok(None);
         };
-        let is_home = core.config.role == Role::Home;
+        let is_home = core.orders();
         Self::note_overwritten(core, record)?;
         let is_needed = effect.stored.is_some() || is_home && Self::is_last_whole(core, record, effect)?;
         match source {
@@ -412,11 +412,11 @@ impl Contents {
     ) {
         core.state.delete_row(record_key(table::MISSING, record));
         core.state.delete_row(record_key(AWAITED, record));
-        if core.config.role != Role::Client {
+        if !core.writes() {
             core.state.delete_row(record_key(VANISHED, record));
             core.state.delete_row(record_key(PREVIOUS, record));
         }
-        if core.config.role == Role::Home {
+        if core.orders() {
             self.seeking.end(record);
             self.replacing.end(record);
             for station in self.said_gone.remove(&record).unwrap_or_default() {
@@ -466,10 +466,10 @@ impl Contents {
             self.release(core, *record)?;
             self.take_lent(core, *record)?;
             self.sought.remove(record);
-            if core.config.role == Role::Client {
+            if core.writes() {
                 self.settle_vanished(core, *record)?;
             }
-            if core.config.role == Role::Station {
+            if core.relays() {
                 let is_awaited = core.state.tx().get_raw(&record_key(AWAITED, *record))?.is_some();
                 if is_awaited && children.peer_of(record.origin()).is_some() {
                     // Its writer is to push it to us, or to say that it need not, before we call anything safe.
@@ -560,7 +560,7 @@ impl Contents {
             // What was looked for and found may lie below what was pushed.
             self.push_cursor = self.push_cursor.min(record.sequence() - 1);
         }
-        if core.config.role == Role::Station {
+        if core.relays() {
             core.state.stage_output(Output::Owed { file, version: record });
             self.haves.insert(record);
             let through = self.wanted_through.get(&record.origin()).copied().unwrap_or(0);
@@ -578,7 +578,7 @@ impl Contents {
             core.state.delete_row(key);
             core.state.stage_totals().owed -= 1;
             core.state.stage_totals().owed_bytes -= size_of(&owed.content);
-            if core.config.role == Role::Station {
+            if core.relays() {
                 core.state.stage_output(Output::Released { version: record });
             }
         }
@@ -598,9 +598,7 @@ impl Contents {
     /// A version that is overwritten within one batch never stood in the view, so nobody would see it leave.
     fn note_overwritten<S: MetaStore>(core: &mut Core<S>, record: &Record) -> Result<(), StorageError> {
         let Op::Store { file, base, .. } = record.op else { return Ok(()) };
-        if core.config.role != Role::Home
-            || wayfs_tree::inode(&core.state.tx(), file)?.is_none_or(|i| i.version != record.id)
-        {
+        if !core.orders() || wayfs_tree::inode(&core.state.tx(), file)?.is_none_or(|i| i.version != record.id) {
             return Ok(());
         }
         if let Some(missing) =
@@ -680,7 +678,7 @@ impl<S: MetaStore> Replica<S> {
                 continue;
             };
             self.contents.settle_missing(&mut self.core, &mut self.children, record, &missing);
-            if self.core.config.role == Role::Home {
+            if self.core.orders() {
                 self.take_back(record)?;
                 Contents::renew_previous(&mut self.core, missing.file, missing.version, &missing.content)?;
                 self.contents.let_go_older(&mut self.core, record)?;

@@ -10,13 +10,14 @@
 //! **tentative** records, and for keys that those touched it is kept in a **shadow** row.
 
 mod committing;
+pub(crate) mod composition;
 mod core;
 mod opening;
 mod reading;
 
 pub(crate) use self::core::{Core, ForRequests};
 
-use crate::api::{Input, Output, PeerId, Role};
+use crate::api::{Input, Output, PeerId};
 use crate::children::Children;
 use crate::contents::Contents;
 use crate::histories::Histories;
@@ -140,7 +141,7 @@ impl<S: MetaStore> Replica<S> {
                 self.contents.handle_looked_here(&mut self.core, &mut self.children, &here, &not_here)?
             }
             Input::Pushed { versions } => self.handle_pushed(&versions)?,
-            Input::Sent { version, bytes } if self.core.config.role == Role::Station => {
+            Input::Sent { version, bytes } if self.core.relays() => {
                 self.children.tell(version.origin(), Down::Sent { version, bytes });
             }
             Input::Sent { .. } => {}
@@ -170,7 +171,7 @@ impl<S: MetaStore> Replica<S> {
         self.end_children();
         self.retry_requests();
         self.pump_rights();
-        if self.core.config.role == Role::Home && self.contents.look_at_wants(&mut self.core, &mut self.children)? {
+        if self.core.orders() && self.contents.look_at_wants(&mut self.core, &mut self.children)? {
             self.core.more_work |= self.contents.has_wants();
         }
         self.pump_children()?;

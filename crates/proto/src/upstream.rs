@@ -30,7 +30,7 @@ pub(crate) mod rights;
 pub(crate) mod sending;
 pub(crate) mod welcomed;
 
-use crate::api::{Output, PeerId, Role};
+use crate::api::{Output, PeerId};
 use crate::histories::Histories;
 use crate::replica::{Core, PeerRole, Replica, StepError};
 use crate::requests::seen::Asked;
@@ -211,7 +211,7 @@ impl Uplink {
     /// When the home was heard last: from the home itself, or by the word of our parent, which is as old as its last
     /// answer to a ping (a quarter of a lease). `None`: not since this replica was opened.
     pub(crate) fn home_heard<S: MetaStore>(&self, core: &Core<S>) -> Option<Time> {
-        if core.config.role == Role::Home { Some(core.now) } else { self.home_heard }
+        if core.orders() { Some(core.now) } else { self.home_heard }
     }
 
     /// Whether the home was heard of within a lease, and a while for two hops' pings. `None`: not since this replica was
@@ -279,7 +279,7 @@ impl Uplink {
     /// A client drops records that the home has ordered and the present parent's state holds, once their contents are
     /// safe, too, and they are durable here: until then they are what is not safe, and are shown as such.
     pub(crate) fn trim_log<S: MetaStore>(&mut self, core: &mut Core<S>) -> Result<(), StorageError> {
-        if core.config.role != Role::Client {
+        if !core.writes() {
             return Ok(());
         }
         let Some(first) = core.state.log().from(LogPosition::START).next().map(|(_, item)| item.id.sequence()) else {
@@ -344,7 +344,7 @@ fn origins_in(cut: &[KeyImage]) -> BTreeSet<OriginId> {
 
 impl<S: MetaStore> Replica<S> {
     pub(crate) fn handle_parent_up(&mut self, peer: PeerId) -> Result<(), StepError> {
-        if self.core.config.role == Role::Home {
+        if self.core.orders() {
             self.core.outputs.push_back(Output::Disconnect { peer, reason: "a home has no parent".to_owned() });
             return Ok(());
         }
@@ -392,12 +392,11 @@ impl<S: MetaStore> Replica<S> {
         self.peers.insert(peer, PeerRole::Parent);
         self.locks.begin_session();
         self.contents.begin_session(safe);
-        let origins = match self.core.config.role {
+        let origins = if self.core.writes() {
             // What the home has of its former origins tells what a home that was put back lost of them.
-            Role::Client => {
-                Histories::former_origins(&mut self.core, FORMER_NAMED_MAX)?.into_iter().chain([own]).collect()
-            }
-            Role::Home | Role::Station => self.core.state.log().origins().chain([own]).collect(),
+            Histories::former_origins(&mut self.core, FORMER_NAMED_MAX)?.into_iter().chain([own]).collect()
+        } else {
+            self.core.state.log().origins().chain([own]).collect()
         };
         let life = self.core.config.life;
         let hello =
@@ -434,7 +433,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Says what we watch and asks for images.
     pub(crate) fn start_stream(&mut self) -> Result<(), StorageError> {
-        if self.core.config.role == Role::Client {
+        if self.core.writes() {
             self.begin_rights();
             let watches = Watches::in_force(&self.watches);
             for part in watches.chunks(IDS_PER_MESSAGE) {
@@ -483,7 +482,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn upstream_timeout(&self) -> Option<Time> {
         let upstream = self.uplink.session.as_ref()?;
         let mut next = upstream.next_ping.min(upstream.heard + self.core.config.lease);
-        if self.core.config.role == Role::Station {
+        if self.core.relays() {
             // A time that has come waits for something else: for our disk, or for room on the line.
             let gathered = self.gathered_at(upstream).filter(|at| *at > self.core.now);
             next = gathered.map_or(next, |at| next.min(at));

@@ -1,7 +1,6 @@
 //! Children that want to catch up with the home (`upstream/catching.rs`): each is answered when it was told all that the
 //! home had when it asked.
 
-use crate::api::Role;
 use crate::children::{ChildState, Children};
 use crate::replica::Core;
 use crate::upstream::Uplink;
@@ -25,10 +24,12 @@ pub(crate) enum Catch {
 impl Children {
     /// A child wants to catch up. Answers whether it asks too much.
     pub(crate) fn handle_catch<S: MetaStore>(&mut self, core: &mut Core<S>, child: OriginId, ask: AskId) -> bool {
-        let waits = match core.config.role {
-            Role::Home => Some(Catch::Told(core.state.change())),
-            Role::Station if core.is_trusted() => Uplink::ask_catch(core).map(Catch::Home),
-            Role::Station | Role::Client => None,
+        let waits = if core.orders() {
+            Some(Catch::Told(core.state.change()))
+        } else if core.is_trusted() {
+            Uplink::ask_catch(core).map(Catch::Home)
+        } else {
+            None
         };
         let Some(row) = self.by_origin.get_mut(&child) else { return false };
         match waits {

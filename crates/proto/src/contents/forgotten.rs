@@ -3,7 +3,6 @@
 //! Who answers for them writes again what its view shows (`histories/restored.rs`). What was kept for the former name goes home by the
 //! new one; what had been written over goes nowhere.
 
-use crate::api::Role;
 use crate::contents::lent::Lent;
 use crate::contents::vanished::{VANISHED, Vanished};
 use crate::contents::{Contents, Owed};
@@ -16,7 +15,7 @@ use wayfs_types::{Content, MetaStore, OriginId, RecordId, StorageError};
 impl<S: MetaStore> Replica<S> {
     /// The home lost our records after this one.
     pub(crate) fn take_over_lost(&mut self, former: OriginId, after: u64) -> Result<(), StorageError> {
-        if self.core.config.role != Role::Client {
+        if !self.core.writes() {
             return Ok(());
         }
         for of in [table::LENT, table::OWED] {
@@ -64,7 +63,7 @@ impl<S: MetaStore> Replica<S> {
         self.let_go(version)?;
         let Some(now) = self.histories.renamed_to(version) else { return Ok(()) };
         // The driver need not look for them.
-        let file = if self.core.config.role == Role::Client {
+        let file = if self.core.writes() {
             let looked_for = self.core.state.tx().get_raw(&record_key(VANISHED, now))?;
             let looked_for = looked_for.map(|bytes| unpack::<Vanished>(&bytes)).transpose()?;
             let Some(looked_for) = looked_for.filter(|looked_for| looked_for.content == *content) else {

@@ -11,7 +11,6 @@
 //!     ◀── safe: lent. stable: let go. ─
 //! ```
 
-use crate::api::Role;
 use crate::children::Children;
 use crate::contents::lent::Lent;
 use crate::contents::{Contents, Owed};
@@ -39,7 +38,7 @@ impl Contents {
         let is_asked = said.former_ask.is_some_and(|ask| uplink.is_fact_asked(ask));
         let is_greeted = !matches!(state, UplinkState::Greeting | UplinkState::Forked);
         let is_any = core.state.totals().owed > 0 || core.state.totals().lent > 0;
-        if is_asked || !is_greeted || !is_any || core.config.role != Role::Client {
+        if is_asked || !is_greeted || !is_any || !core.writes() {
             return Ok(());
         }
         let mut versions = Vec::new();
@@ -67,7 +66,7 @@ impl Contents {
         version: RecordId,
         facts: Facts,
     ) -> Result<(), StorageError> {
-        if core.config.role != Role::Client || version.origin() == core.config.origin {
+        if !core.writes() || version.origin() == core.config.origin {
             return Ok(());
         }
         if facts.stable.holds() {
@@ -121,7 +120,7 @@ impl Contents {
 
     /// Somebody looks for a version that is owed.
     pub(crate) fn offer_former<S: MetaStore>(core: &mut Core<S>, version: RecordId, file: FileId, content: Content) {
-        if version.origin() != core.config.origin && core.config.role == Role::Client {
+        if version.origin() != core.config.origin && core.writes() {
             let held = HeldVersion { version, file, content };
             core.tell_parent(Up::Lent { versions: vec![LentVersion { held, to: None }] });
         }

@@ -1,6 +1,5 @@
 //! What a parent notes when a child says that it has contents.
 
-use crate::api::Role;
 use crate::children::Children;
 use crate::contents::{AWAITED, Contents, HOLDERS_MAX, content_of};
 use crate::histories::Histories;
@@ -21,7 +20,7 @@ impl Contents {
         for record in versions {
             match Self::missing(core, *record)? {
                 Some(mut missing) => {
-                    if core.config.role == Role::Home {
+                    if core.orders() {
                         self.replacing.note_told(*record, child);
                     }
                     missing.spares.retain(|spare| *spare != child);
@@ -35,7 +34,7 @@ impl Contents {
                     core.state.put_row(record_key(table::MISSING, *record), pack(&missing));
                     core.state.delete_row(record_key(AWAITED, *record));
                     core.state.stage_marks(record.origin());
-                    if !was_safe && is_server && core.config.role == Role::Home {
+                    if !was_safe && is_server && core.orders() {
                         self.let_go_older(core, *record)?;
                     }
                     if self.seeking.is_sought(*record) {
@@ -46,7 +45,7 @@ impl Contents {
                 None if self.is_revived(core, children, *record, child, true)? => {}
                 // It is missing by the record that brought it.
                 None if self.note_had_as_shown(*record, child) => {}
-                None if core.config.role == Role::Home => {
+                None if core.orders() => {
                     if Histories::has_record(core, *record)? {
                         Self::tell_stable(children, child, *record);
                     } else {

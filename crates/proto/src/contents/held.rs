@@ -7,7 +7,7 @@
 //! nobody called safe. A parent calls nothing safe beyond what its client
 //! accounted for, and waits for what it is told to be held.
 
-use crate::api::{Output, PeerId, Role};
+use crate::api::{Output, PeerId};
 use crate::children::Children;
 use crate::contents::{AWAITED, Contents, Missing, Owed, size_of};
 use crate::replica::{Core, StepError};
@@ -34,7 +34,7 @@ impl Contents {
     /// Accounts for records of ours that came to the parent by another way.
     pub(crate) fn tell_held<S: MetaStore>(&mut self, core: &mut Core<S>, uplink: &Uplink) -> Result<(), StorageError> {
         let own = core.config.origin;
-        let Some(said) = self.said.as_ref().filter(|_| core.config.role == Role::Client) else {
+        let Some(said) = self.said.as_ref().filter(|_| core.writes()) else {
             return Ok(());
         };
         let (from, through) = (said.accounted, uplink.applied_of(own));
@@ -124,7 +124,7 @@ impl Contents {
             if missing.holders.iter().any(|holder| *holder != child) {
                 missing.holders.retain(|holder| *holder != child);
                 core.state.put_row(record_key(table::MISSING, record), pack(&missing));
-            } else if core.config.role == Role::Station {
+            } else if core.relays() {
                 self.settle_missing(core, children, record, &missing);
                 // The home may have been told that somebody here holds it.
                 self.gone.insert(record, false);
@@ -156,7 +156,7 @@ impl Contents {
         if core.state.marks(child)?.stable >= version.sequence() && !Self::is_declared(core, version)? {
             // It may have been told so while its line was broken, and answers for it again when it has pushed it. But what the home
             // looks for, since its own copy is gone, the mark says nothing of; nor does a station know of that.
-            if core.config.role == Role::Home && Self::missing(core, version)?.is_none() {
+            if core.orders() && Self::missing(core, version)?.is_none() {
                 children.tell_stable(child, version);
             }
             return Ok(());
@@ -169,7 +169,7 @@ impl Contents {
                 missing
             }
             None if self.is_revived(core, children, version, child, true)? => return Ok(()),
-            None if core.config.role == Role::Home => {
+            None if core.orders() => {
                 // It is here, or was replaced by somebody who had seen it.
                 children.tell_stable(child, version);
                 return Ok(());
@@ -187,7 +187,7 @@ impl Contents {
                 Missing { holders: vec![child], ..Missing::of(file, version, content) }
             }
         };
-        if core.config.role == Role::Station {
+        if core.relays() {
             // The home may have been told that nobody here has it.
             self.spares.insert(version);
         }

@@ -16,7 +16,7 @@
 //!
 //! A **spare** is asked for contents when no holder can be; it makes nothing safe.
 
-use crate::api::{Output, PeerId, Role};
+use crate::api::{Output, PeerId};
 use crate::children::Children;
 use crate::contents::lost::LOST;
 use crate::contents::vanished::VANISHED;
@@ -121,7 +121,7 @@ impl Replacing {
 impl<S: MetaStore> Replica<S> {
     /// [`crate::Input::MakeRoom`]: the cache has no room but for contents that the home does not have.
     pub(crate) fn handle_make_room(&mut self) -> Result<(), StorageError> {
-        if self.core.config.role != Role::Client || self.core.state.totals().lent == 0 {
+        if !self.core.writes() || self.core.state.totals().lent == 0 {
             return Ok(());
         }
         let origin = self.core.config.origin;
@@ -169,11 +169,11 @@ impl Contents {
 
     /// Tells a parent what we lent to others and could give it: of those of our records that it has.
     pub(crate) fn tell_lent<S: MetaStore>(&mut self, core: &mut Core<S>, uplink: &Uplink) -> Result<(), StorageError> {
-        if core.config.role == Role::Client {
+        if core.writes() {
             self.tell_former(core)?;
         }
         let own = core.config.origin;
-        let Some(said) = self.said.as_mut().filter(|_| core.config.role == Role::Client) else {
+        let Some(said) = self.said.as_mut().filter(|_| core.writes()) else {
             return Ok(());
         };
         let (from, through) = (said.lent, uplink.applied_of(own));
@@ -314,7 +314,7 @@ impl Contents {
     /// The server that has our contents says how much of them has gone on.
     pub(crate) fn note_sent_home<S: MetaStore>(&mut self, core: &Core<S>, version: RecordId, bytes: u64) {
         let sent = &mut self.sent_home;
-        if core.config.role == Role::Client && (sent.contains_key(&version) || sent.len() < SENT_HOME_MAX) {
+        if core.writes() && (sent.contains_key(&version) || sent.len() < SENT_HOME_MAX) {
             sent.insert(version, bytes);
         }
     }
@@ -355,7 +355,7 @@ impl Contents {
         let Some(root) = content.root() else { return Ok(()) };
         let origin = version.origin();
         let known = Self::missing(core, version)?;
-        if core.config.role == Role::Home {
+        if core.orders() {
             match known {
                 Some(missing) => {
                     self.replacing.note_told(version, child);
@@ -437,7 +437,7 @@ impl Contents {
 
     /// A station tells the home of what somebody below it could give.
     pub(crate) fn tell_spares<S: MetaStore>(&mut self, core: &mut Core<S>) -> Result<(), StorageError> {
-        if core.config.role != Role::Station || self.spares.is_empty() || core.state.ticket() > core.state.stored() {
+        if !core.relays() || self.spares.is_empty() || core.state.ticket() > core.state.stored() {
             if !self.spares.is_empty() {
                 core.state.want_sync();
             }
@@ -538,7 +538,7 @@ impl Contents {
 
     /// Somebody came or went: perhaps another has to be asked for what is missing.
     pub(crate) fn note_holders_moved<S: MetaStore>(&mut self, core: &Core<S>) {
-        if core.config.role == Role::Home {
+        if core.orders() {
             self.replacing.begin(core.now);
         }
     }
@@ -589,7 +589,7 @@ impl Contents {
 impl<S: MetaStore> Replica<S> {
     /// Goes on with the pass over what is missing, when it is time.
     pub(crate) fn replace_holders(&mut self) -> Result<(), StorageError> {
-        if self.core.config.role != Role::Home || self.contents.replacing.at.is_none_or(|at| self.core.now < at) {
+        if !self.core.orders() || self.contents.replacing.at.is_none_or(|at| self.core.now < at) {
             return Ok(());
         }
         self.contents.seeking.begin_part();

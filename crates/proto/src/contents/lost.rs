@@ -11,12 +11,13 @@
 //! somebody who runs the volume accepts the loss ([`Replica::accept_loss`]). If the bytes turn up after all, they are
 //! taken: nothing is declared that cannot be taken back.
 
-use crate::api::{Output, Role};
+use crate::api::Output;
 use crate::children::Children;
 use crate::contents::declared::LossNews;
 use crate::contents::previous::Previous;
 use crate::contents::vanished::{VANISHED, Vanished};
 use crate::contents::{AWAITED, Contents, HOLDERS_MAX, Missing, size_of};
+use crate::replica::composition::Position;
 use crate::replica::{Core, GrantError, Replica, StepError};
 use crate::report::LostContent;
 use crate::state::tables::{
@@ -245,15 +246,15 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn settle_lost(&mut self) -> Result<(), StorageError> {
         for news in std::mem::take(&mut self.contents.lost_news) {
             let version = news.version;
-            match self.core.config.role {
-                Role::Home => {}
-                Role::Client => {
+            match self.core.composition.position {
+                Position::Orders => {}
+                Position::Writes => {
                     self.contents.take_vanished(&mut self.core, version)?;
                     if self.histories.is_our_own(&self.core, version) {
                         Contents::put_declared(&mut self.core, news, None)?;
                     }
                 }
-                Role::Station => {
+                Position::Relays => {
                     if Contents::owed(&mut self.core, version)?.is_some() {
                         self.contents.have(version);
                     }
@@ -301,7 +302,7 @@ impl<S: MetaStore> Replica<S> {
         wall: WallTime,
         versions: &BTreeSet<RecordId>,
     ) -> Result<Vec<GivenUp>, GrantError> {
-        if self.core.config.role != Role::Home {
+        if !self.core.orders() {
             return Err(GrantError::NotHome);
         }
         self.core.now = self.core.now.max(now);
@@ -335,7 +336,7 @@ impl Contents {
             let (lost, since) = (report.record, report.time);
             return Ok(Some(LostContent { version: lost, file, path, report: Some(version), since, shows_older }));
         }
-        if core.config.role != Role::Client {
+        if !core.writes() {
             return Ok(None);
         }
         let Some(bytes) = core.state.store().get(&record_key(VANISHED, version))? else { return Ok(None) };
@@ -347,7 +348,7 @@ impl Contents {
     /// Versions whose bytes nobody has, at most so many of each sort: those that the home has not decided upon first.
     pub(crate) fn lost_contents<S: MetaStore>(core: &Core<S>, limit: usize) -> Result<Vec<LostContent>, StorageError> {
         let mut lost = Vec::new();
-        if core.config.role == Role::Client {
+        if core.writes() {
             for (key, value) in core.state.store().scan(&[VANISHED], &[VANISHED + 1], limit)? {
                 let (version, Vanished { file, at, .. }) = (parse_record_key(&key)?, unpack(&value)?);
                 let path = core.state.path_of(file)?;
@@ -506,7 +507,7 @@ impl Contents {
         child: OriginId,
     ) -> Result<(), StorageError> {
         let mut all: Vec<HeldVersion> = Vec::new();
-        if core.config.role == Role::Station {
+        if core.relays() {
             all.extend(self.sought.values().cloned());
         }
         core.state.each(&[LOST], &[LOST + 1], |key, value| {
@@ -543,7 +544,7 @@ impl Contents {
         child: OriginId,
         is_holder: bool,
     ) -> Result<bool, StorageError> {
-        if core.config.role != Role::Home {
+        if !core.orders() {
             return Ok(false);
         }
         let Some(lost) = Self::lost(core, version)? else { return Ok(false) };

@@ -17,7 +17,7 @@
 //! too much was under way, or before a restart, is found again by the numbers of
 //! changes: up to [`Named::through`] nothing is left to look for.
 
-use crate::api::{Output, Role};
+use crate::api::Output;
 use crate::children::Children;
 use crate::contents::Contents;
 use crate::replica::Core;
@@ -114,7 +114,7 @@ impl Contents {
         core: &mut Core<S>,
         cut: &[KeyImage],
     ) -> Result<(), StorageError> {
-        if core.config.role != Role::Station {
+        if !core.relays() {
             return Ok(());
         }
         for pair in cut {
@@ -131,7 +131,7 @@ impl Contents {
     /// Goes on with what was not looked at yet.
     pub(crate) fn look_at_rest<S: MetaStore>(&mut self, core: &mut Core<S>) -> Result<(), StorageError> {
         // In the first catch-up, and while the home writes again what it lost, it is not known yet what it has.
-        if core.config.role != Role::Station || !core.state.synced() || core.state.rescues() {
+        if !core.relays() || !core.state.synced() || core.state.rescues() {
             return Ok(());
         }
         if self.named.is_behind && self.named.has_room() {

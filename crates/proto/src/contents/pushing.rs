@@ -1,8 +1,9 @@
 //! Contents on their way to the parent: which it wants, which are due, which it is told of.
 
-use crate::api::{Output, Role};
+use crate::api::Output;
 use crate::children::Children;
 use crate::contents::{Contents, Owed};
+use crate::replica::composition::Position;
 use crate::replica::{Core, Replica};
 use crate::state::tables::{origin_range, parse_record_key, record_key, table, unpack};
 use std::collections::BTreeMap;
@@ -43,10 +44,10 @@ impl Contents {
             self.tell_haves(core);
             self.tell_spares(core)?;
         }
-        let due = match core.config.role {
-            Role::Home => return Ok(()),
-            Role::Station => self.due_of_wanted(core, children)?,
-            Role::Client => {
+        let due = match core.composition.position {
+            Position::Orders => return Ok(()),
+            Position::Relays => self.due_of_wanted(core, children)?,
+            Position::Writes => {
                 let mut due = self.owed_due(core)?;
                 due.extend(self.lent_due(core)?);
                 let room = core.config.pushes_max.saturating_sub(self.pushing.len() + due.len());
@@ -100,9 +101,9 @@ impl Contents {
         children: &mut Children,
         version: RecordId,
     ) {
-        match core.config.role {
-            Role::Home => Self::want_from_children(core, children, &[version]),
-            Role::Station | Role::Client => {
+        match core.composition.position {
+            Position::Orders => Self::want_from_children(core, children, &[version]),
+            Position::Relays | Position::Writes => {
                 self.wanted.insert(version);
             }
         }
@@ -116,11 +117,11 @@ impl Contents {
         origin: OriginId,
         through: u64,
     ) -> Result<(), StorageError> {
-        if core.config.role != Role::Client {
+        if !core.writes() {
             // A client pushes all that it owes as it is.
             self.want_of(core, children, origin, through)?;
         }
-        if core.config.role != Role::Home {
+        if !core.orders() {
             let known = self.wanted_through.entry(origin).or_insert(0);
             *known = (*known).max(through);
         }
@@ -136,7 +137,7 @@ impl Contents {
         through: u64,
     ) -> Result<(), StorageError> {
         // A home lacks nothing of whom it does not know. A station may owe what a home that was put back has forgotten.
-        if core.config.role == Role::Home && Children::origin_image(core, origin)?.is_none() {
+        if core.orders() && Children::origin_image(core, origin)?.is_none() {
             return Ok(());
         }
         let (from, known) = self.wants.entry(origin).or_default();
@@ -151,7 +152,7 @@ impl Contents {
         children: &mut Children,
     ) -> Result<bool, StorageError> {
         let Some((&origin, &(from, through))) = self.wants.first_key_value() else { return Ok(false) };
-        let (is_home, most) = (core.config.role == Role::Home, core.config.wants_max);
+        let (is_home, most) = (core.orders(), core.config.wants_max);
         let of = if is_home { table::MISSING } else { table::OWED };
         let (first, _) = origin_range(of, origin, from);
         let (until, _) = origin_range(of, origin, through.saturating_add(1).min(RecordId::SEQUENCE_MAX));
@@ -213,14 +214,14 @@ impl Contents {
         children: &mut Children,
         versions: Vec<RecordId>,
     ) -> Result<(), StorageError> {
-        if core.config.role == Role::Station {
+        if core.relays() {
             // What is below us has to come here first.
             Self::want_from_children(core, children, &versions);
             self.called.extend(&versions);
         }
         for version in versions {
             let is_ours = Self::owed(core, version)?.is_some() || Self::lent(core, version)?.is_some();
-            if core.config.role == Role::Client && !is_ours {
+            if core.writes() && !is_ours {
                 // We were put back to before we wrote it: somebody else is to be asked.
                 let writer = Self::is_vanished(core, version)?;
                 self.gone.insert(version, writer);
@@ -232,7 +233,7 @@ impl Contents {
     }
 
     pub(crate) fn tell_haves<S: MetaStore>(&mut self, core: &mut Core<S>) {
-        if core.config.role != Role::Station || self.haves.is_empty() || core.state.ticket() > core.state.stored() {
+        if !core.relays() || self.haves.is_empty() || core.state.ticket() > core.state.stored() {
             if !self.haves.is_empty() {
                 core.state.want_sync();
             }

@@ -11,7 +11,6 @@
 //!
 //! What the home has after all it says when it is offered, and the client lets go again.
 
-use crate::api::Role;
 use crate::contents::Contents;
 use crate::histories::Histories;
 use crate::replica::{Core, PAGE, Replica};
@@ -30,7 +29,7 @@ impl<S: MetaStore> Replica<S> {
     /// mark tells. What the driver has looked for in vain its home is told.
     pub(crate) fn is_recounting(&self) -> bool {
         let is_looking = self.contents.recount.is_some() || !self.contents.looks.is_empty();
-        self.core.config.role == Role::Client && self.histories.has_former() && is_looking
+        self.core.writes() && self.histories.has_former() && is_looking
     }
 
     /// Goes on looking: one page of the view.
@@ -102,7 +101,7 @@ impl Contents {
 
     /// The home has less than it had told to be stable: what it lacks of ours is looked for when it is heard.
     pub(crate) fn note_recount<S: MetaStore>(&mut self, core: &mut Core<S>) {
-        if core.config.role == Role::Client {
+        if core.writes() {
             self.recount = Some(kind_range(table::VIEW, KeyKind::Inode).0);
             core.state.put_row(RECOUNT.to_vec(), Vec::new());
         }

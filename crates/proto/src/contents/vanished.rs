@@ -12,11 +12,12 @@
 //!                             (dropped) ◀───────────────────── Stable ───────────────  lost, or found elsewhere
 //! ```
 
-use crate::api::{Output, PeerId, Role};
+use crate::api::{Output, PeerId};
 use crate::children::Children;
 use crate::contents::lent::{AWAY_MAX, Lent};
 use crate::contents::{AWAITED, Contents, Missing, Owed, size_of};
 use crate::histories::Histories;
+use crate::replica::composition::Position;
 use crate::replica::{Core, Replica, StepError};
 use crate::state::tables::{pack, parse_record_key, record_key, root_key, table, unpack};
 use crate::upstream::Uplink;
@@ -53,23 +54,23 @@ impl<S: MetaStore> Replica<S> {
         content: Content,
         is_here: bool,
     ) -> Result<(), StepError> {
-        if self.core.config.role == Role::Client {
+        if self.core.writes() {
             self.requests.note_levels_moved();
         }
         if self.contents.is_stale_look(version) {
             return Ok(());
         }
-        match (self.core.config.role, is_here) {
-            (Role::Home, _) => self.end_look(version, &content, is_here)?,
-            (Role::Station, true) => {
+        match (self.core.composition.position, is_here) {
+            (Position::Orders, _) => self.end_look(version, &content, is_here)?,
+            (Position::Relays, true) => {
                 if let Some(missing) = Contents::missing(&mut self.core, version)? {
                     self.contents.settle_missing(&mut self.core, &mut self.children, version, &missing);
                 }
                 self.contents.owe(&mut self.core, version, file, content)?;
             }
-            (Role::Client, true) if Contents::owed(&mut self.core, version)?.is_some() => {}
+            (Position::Writes, true) if Contents::owed(&mut self.core, version)?.is_some() => {}
             // Written again, and not sent yet: it goes up like all that is new.
-            (Role::Client, true)
+            (Position::Writes, true)
                 if version.origin() == self.core.config.origin
                     && version.sequence()
                         > self.uplink.sent_through().max(self.uplink.parent_has(self.core.config.origin)) =>
@@ -79,15 +80,17 @@ impl<S: MetaStore> Replica<S> {
                 self.core.state.stage_own_marks();
             }
             // Only writers are asked.
-            (Role::Client, true) => self.contents.lend_again(&mut self.core, &self.uplink, version, file, content)?,
-            (Role::Client, false) => {
+            (Position::Writes, true) => {
+                self.contents.lend_again(&mut self.core, &self.uplink, version, file, content)?
+            }
+            (Position::Writes, false) => {
                 self.contents.gone.insert(version, true);
             }
             // The home may have us on record for it.
-            (Role::Station, false) if !Contents::is_held_below(&mut self.core, &self.children, version)? => {
+            (Position::Relays, false) if !Contents::is_held_below(&mut self.core, &self.children, version)? => {
                 self.contents.gone.insert(version, false);
             }
-            (Role::Station, false) => {}
+            (Position::Relays, false) => {}
         }
         Ok(())
     }
@@ -101,7 +104,7 @@ impl Contents {
         children: &Children,
         uplink: &Uplink,
     ) -> Result<(), StorageError> {
-        if core.config.role == Role::Home || self.gone.is_empty() || !core.has_parent() {
+        if core.orders() || self.gone.is_empty() || !core.has_parent() {
             return Ok(());
         }
         let (mut by_writer, mut others) = (Vec::new(), Vec::new());
@@ -110,7 +113,7 @@ impl Contents {
                 continue;
             }
             self.gone.remove(&version);
-            if core.config.role == Role::Station && Self::is_held_below(core, children, version)? {
+            if core.relays() && Self::is_held_below(core, children, version)? {
                 continue;
             }
             if writer { by_writer.push(version) } else { others.push(version) }
@@ -126,9 +129,9 @@ impl Contents {
     /// Whether the parent has the record of a version of our log, so that a word about its contents says something to it.
     fn is_known_above<S: MetaStore>(core: &Core<S>, uplink: &Uplink, version: RecordId) -> bool {
         let applied = uplink.applied_of(version.origin());
-        let is_ours = match core.config.role {
-            Role::Client => version.origin() == core.config.origin,
-            Role::Station | Role::Home => {
+        let is_ours = match core.composition.position {
+            Position::Writes => version.origin() == core.config.origin,
+            Position::Relays | Position::Orders => {
                 let item = core.state.log().position_of(version).and_then(|position| core.state.log().item(position));
                 item.is_some_and(|item| item.tentative)
             }
@@ -185,10 +188,10 @@ impl Contents {
         let mut below = Vec::new();
         for HeldVersion { version, file, content } in versions {
             if Self::owed(core, version)?.is_some() {
-                match core.config.role {
-                    Role::Station => self.have(version),
+                match core.composition.position {
+                    Position::Relays => self.have(version),
                     // It is told and pushed like all that nobody has called safe, whatever is said of what came later.
-                    Role::Client | Role::Home => {
+                    Position::Writes | Position::Orders => {
                         self.keep_sought(HeldVersion { version, file, content: content.clone() });
                         Self::offer_former(core, version, file, content);
                     }
@@ -211,13 +214,13 @@ impl Contents {
                 continue;
             }
             let held = HeldVersion { version, file, content: content.clone() };
-            if core.config.role == Role::Station {
+            if core.relays() {
                 self.keep_sought(held.clone());
             }
             below.push(held);
             self.look(core, file, version, content);
         }
-        if core.config.role == Role::Station && !below.is_empty() {
+        if core.relays() && !below.is_empty() {
             let mut by_child: BTreeMap<OriginId, Vec<HeldVersion>> = BTreeMap::new();
             for held in below {
                 for child in Self::writers_below(core, children, held.version.origin())? {
@@ -249,8 +252,8 @@ impl Contents {
         content: &Content,
     ) -> Result<(), StorageError> {
         self.pushing.remove(&version);
-        match core.config.role {
-            Role::Client => {
+        match core.composition.position {
+            Position::Writes => {
                 let was_owed = Self::owed(core, version)?.is_some();
                 if let Some((file, content)) = self.take_duty(core, version)? {
                     tracing::error!(%version, was_owed, "the bytes of a version are gone here");
@@ -262,14 +265,14 @@ impl Contents {
                     core.state.stage_own_marks();
                 }
             }
-            Role::Station => {
+            Position::Relays => {
                 let Some((file, content)) = self.take_duty(core, version)? else { return Ok(()) };
                 self.put_unheld(core, version, file, content)?;
                 self.gone.insert(version, false);
                 // Its writer keeps its copy until the home has one.
                 children.tell(version.origin(), Down::Want { versions: vec![version] });
             }
-            Role::Home => {
+            Position::Orders => {
                 let is_shown = wayfs_tree::inode(&core.state.tx(), file)?
                     .is_some_and(|inode| inode.version == version && inode.content == *content);
                 let is_known = Self::missing(core, version)?.is_some() || Self::is_vanished(core, version)?;
@@ -344,7 +347,7 @@ impl Contents {
         content: Content,
     ) -> Result<(), StorageError> {
         let key = record_key(VANISHED, version);
-        if core.config.role == Role::Client && core.state.tx().get_raw(&key)?.is_none() {
+        if core.writes() && core.state.tx().get_raw(&key)?.is_none() {
             core.state.stage_totals().vanished += 1;
             core.state.stage_totals().vanished_bytes += size_of(&content);
         }
@@ -363,7 +366,7 @@ impl Contents {
         if let Some(bytes) = core.state.tx().get_raw(&key)? {
             let vanished: Vanished = unpack(&bytes)?;
             core.state.delete_row(key);
-            if core.config.role == Role::Client {
+            if core.writes() {
                 core.state.stage_totals().vanished -= 1;
                 core.state.stage_totals().vanished_bytes -= size_of(&vanished.content);
             }
@@ -395,7 +398,7 @@ impl Contents {
 
     /// In a new session all of it is told again: the home answers what it has decided.
     pub(crate) fn retell_gone<S: MetaStore>(&mut self, core: &Core<S>) -> Result<(), StorageError> {
-        if core.config.role == Role::Station {
+        if core.relays() {
             self.note_child_away(core);
             return Ok(());
         }
@@ -410,7 +413,7 @@ impl Contents {
 
     /// A child went: if it stays away, what it alone has cannot be had through us.
     pub(crate) fn note_child_away<S: MetaStore>(&mut self, core: &Core<S>) {
-        if core.config.role == Role::Station {
+        if core.relays() {
             let at = core.now + AWAY_MAX;
             self.gone_at = Some(self.gone_at.map_or(at, |known| known.min(at)));
         }
@@ -418,7 +421,7 @@ impl Contents {
 
     /// Has the driver look for contents.
     pub(crate) fn look<S: MetaStore>(&mut self, core: &mut Core<S>, file: FileId, version: RecordId, content: Content) {
-        if core.config.role == Role::Client {
+        if core.writes() {
             *self.looks.entry(version).or_default() += 1;
         }
         core.state.stage_output(Output::Seek { file, version, content });
@@ -506,17 +509,17 @@ impl Contents {
                 self.gone.insert(version, writer);
                 return Ok(());
             }
-            if core.config.role == Role::Home && Histories::has_record(core, version)?
+            if core.orders() && Histories::has_record(core, version)?
                 || !is_owed && core.state.marks(origin)?.stable >= version.sequence()
             {
                 // It is here, was replaced, or is declared lost.
                 children.tell_stable(child, version);
-            } else if core.config.role == Role::Station && !is_owed {
+            } else if core.relays() && !is_owed {
                 self.gone.insert(version, writer);
             }
             return Ok(());
         };
-        if core.config.role == Role::Home && is_station && self.said_gone.len() < SAID_GONE_MAX {
+        if core.orders() && is_station && self.said_gone.len() < SAID_GONE_MAX {
             self.said_gone.entry(version).or_default().insert(child);
         }
         // What a station wrote itself, in place of others, it answers for alone; under a number that it had before, too.
@@ -541,7 +544,7 @@ impl Contents {
             core.state.delete_row(record_key(AWAITED, version));
         }
         core.state.stage_marks(origin);
-        if core.config.role == Role::Station && missing.everybody().next().is_none() {
+        if core.relays() && missing.everybody().next().is_none() {
             self.gone.insert(version, writer);
         } else if !missing.everybody().any(|child| children.peer_of(child).is_some()) {
             // The others may be away for good, or be numbers that this one had before.

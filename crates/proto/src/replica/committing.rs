@@ -1,11 +1,11 @@
 //! What follows from an input once it is one batch of the store.
 
-use crate::api::{Changed as What, Output, Role};
+use crate::api::{Changed as What, Output};
 use crate::contents::Contents;
 use crate::contents::superseded::Superseded;
 use crate::replica::{Core, Replica};
 use crate::state::committing::Committed;
-use crate::state::overlay::{Changed, Indexing};
+use crate::state::overlay::Changed;
 use crate::state::staged::Staged;
 use std::collections::BTreeSet;
 use wayfs_types::{FileId, Image, Key, MetaStore, Name, StorageError, Ticket};
@@ -13,11 +13,7 @@ use wayfs_types::{FileId, Image, Key, MetaStore, Name, StorageError, Ticket};
 impl<S: MetaStore> Replica<S> {
     /// Makes what this input did one batch of the store, and carries out what follows from it.
     pub(crate) fn commit(&mut self) -> Result<(), StorageError> {
-        let indexing = match self.core.config.role {
-            Role::Home | Role::Station => Indexing::ForChildren,
-            Role::Client => Indexing::Nothing,
-        };
-        let Committed { staged, changed } = self.core.state.commit(indexing, self.core.now)?;
+        let Committed { staged, changed } = self.core.state.commit(self.core.now)?;
         self.watches.committed();
         self.carry_out(staged, &changed)
     }
@@ -72,7 +68,7 @@ impl<S: MetaStore> Replica<S> {
                     let is_loss = matches!(old, Image::Conflict(report) if report.is_loss());
                     self.core.state.note_conflict_over(is_loss);
                 }
-                (Key::Inode(_), Some(Image::Inode(old)), new) if self.core.config.role == Role::Home => {
+                (Key::Inode(_), Some(Image::Inode(old)), new) if self.core.orders() => {
                     let kept = matches!(new, Some(Image::Inode(new)) if new.version == old.version && new.content == old.content);
                     if !kept {
                         let by = match new {
@@ -82,12 +78,12 @@ impl<S: MetaStore> Replica<S> {
                         self.contents.supersede(Superseded::new(old.version, &old.content, by));
                     }
                 }
-                (Key::Inode(file), Some(Image::Inode(old)), new) if self.core.config.role == Role::Client && !own => {
+                (Key::Inode(file), Some(Image::Inode(old)), new) if !self.core.state.holds_all() && !own => {
                     let content_kept = matches!(new, Some(Image::Inode(new)) if new.version == old.version && new.content == old.content);
                     let what = if content_kept { What::Attributes } else { What::Content };
                     self.core.outputs.push_back(Output::InvalidateInode { file: *file, what });
                 }
-                (Key::Entry(parent, name), old, _) if self.core.config.role == Role::Client && !own => {
+                (Key::Entry(parent, name), old, _) if !self.core.state.holds_all() && !own => {
                     self.watches.forget_absence(*parent, name);
                     if old.is_none() && !learned.is_empty() && learned.contains(&(*parent, name.clone())) {
                         continue;

@@ -6,7 +6,7 @@
 //! session and its lease hold. Without that it is still served when there is
 //! nobody to ask: that is the offline mode.
 
-use crate::api::{Changed, Output, Role};
+use crate::api::{Changed, Output};
 use crate::children::interest::seen_at;
 use crate::replica::{Core, Replica};
 use crate::state::tables::{image_key, number_key, pack, parse_number_key, table, unpack};
@@ -222,7 +222,7 @@ impl Watches {
             return Ok(Some(Some(entry.file)));
         }
         let key = image_key(table::SHADOW, &Key::Entry(parent, name.clone()));
-        let known = core.config.role != Role::Client
+        let known = core.state.holds_all()
             || self.is_complete(parent)
             || self.is_absent(parent, name)
             || core.state.store().get(&key)?.is_some();
@@ -313,7 +313,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn trusted_inode(&self, file: FileId) -> Result<Option<Arc<Inode>>, StorageError> {
         let Some(numbered) = self.core.state.row_of(&Key::Inode(file))? else { return Ok(None) };
         let Image::Inode(inode) = numbered.image else { return Ok(None) };
-        let trusted = self.core.config.role != Role::Client || self.is_covered(file, numbered.number, &inode)?;
+        let trusted = self.core.state.holds_all() || self.is_covered(file, numbered.number, &inode)?;
         Ok(trusted.then_some(inode))
     }
 
@@ -321,7 +321,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn trusted_entry(&self, parent: FileId, name: &Name) -> Result<Option<Option<FileId>>, StorageError> {
         let key = Key::Entry(parent, name.clone());
         let cached = self.core.state.row_of(&key)?;
-        if self.core.config.role != Role::Client {
+        if self.core.state.holds_all() {
             return Ok(Some(match cached.map(|numbered| numbered.image) {
                 Some(Image::Entry(entry)) => Some(entry.file),
                 _ => None,

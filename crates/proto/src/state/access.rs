@@ -4,6 +4,7 @@ use crate::api::Output;
 use crate::contents::superseded::Superseded;
 use crate::histories::found_lost::Kind;
 use crate::histories::gaps::Gap;
+use crate::replica::composition::Tree;
 use crate::state::State;
 use crate::state::log::Log;
 use crate::state::overlay::{Overlay, Tx};
@@ -19,6 +20,11 @@ use wayfs_wire::{Resume, Stamp};
 
 /// The store and its rows.
 impl<S: MetaStore> State<S> {
+    /// Whether the whole volume is in it: then what is not here is nowhere, and nobody need be asked.
+    pub(crate) fn holds_all(&self) -> bool {
+        self.tree == Tree::Whole
+    }
+
     pub(crate) fn store(&self) -> &S {
         &self.store
     }
@@ -33,7 +39,7 @@ impl<S: MetaStore> State<S> {
 
     /// The store seen through what this input changed so far.
     pub(crate) fn tx(&mut self) -> Tx<'_, S> {
-        Tx { store: &self.store, views: &self.views, overlay: &mut self.overlay, is_whole: self.is_whole }
+        Tx { store: &self.store, views: &self.views, overlay: &mut self.overlay, is_whole: self.tree == Tree::Whole }
     }
 
     pub(crate) fn put_image(&mut self, key: Key, image: Option<Image>) -> Result<(), StorageError> {

@@ -15,7 +15,6 @@
 //! is taken back to what the parent confirmed and the rest of the log is replayed
 //! through the same rules.
 
-use crate::api::Role;
 use crate::replica::{Core, Replica};
 use crate::state::State;
 use crate::state::log::{Shadow, TOUCH, echo_hash};
@@ -67,7 +66,7 @@ impl<S: MetaStore> Replica<S> {
             }
             self.core.state.staged.marks.insert(*origin);
         }
-        if self.core.config.role == Role::Station {
+        if self.core.relays() {
             for (origin, through) in &cut.applied {
                 self.release_cancelled(*origin, *through)?;
             }
@@ -183,7 +182,7 @@ impl<S: MetaStore> Replica<S> {
             _ => false,
         };
         match key {
-            _ if self.core.config.role != Role::Client => true,
+            _ if self.core.state.holds_all() => true,
             Key::Entry(parent, _) => watched(*parent) || self.watches.is_fresh(*parent),
             Key::Inode(file) if watched(*file) || seen_from(&confirmed.image) => true,
             Key::Inode(file) => {

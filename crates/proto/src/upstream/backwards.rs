@@ -7,7 +7,6 @@
 //!
 //! Whatever came since the move this parent vouched for itself, and may change: its stream knows the order.
 
-use crate::api::Role;
 use crate::replica::{Core, Replica};
 use crate::requests::seen::Seen;
 use crate::state::position::LogPosition;
@@ -109,7 +108,7 @@ impl Uplink {
 
     /// From now on another parent vouches.
     pub(crate) fn note_move<S: MetaStore>(&mut self, core: &mut Core<S>) {
-        if core.config.role == Role::Client && core.state.synced() {
+        if !core.state.holds_all() && core.state.synced() {
             self.past.moved_at = core.state.change().next();
             self.past.moved_since = None;
             core.state.put_row(MOVED_AT.to_vec(), pack(&self.past.moved_at));
@@ -328,7 +327,7 @@ impl<S: MetaStore> Replica<S> {
     /// that named it knows of it: what that says came after.)
     pub(crate) fn unheard_in(&mut self, images: &[KeyImage], named: &Seen) -> Result<Seen, StorageError> {
         let mut seen = Seen::default();
-        if self.core.config.role != Role::Client || self.uplink.past.moved_at == CommitNumber::ZERO {
+        if self.core.state.holds_all() || self.uplink.past.moved_at == CommitNumber::ZERO {
             return Ok(seen);
         }
         for pair in images {

@@ -13,7 +13,6 @@
 //!     ◀───── Caught
 //! ```
 
-use crate::api::Role;
 use crate::histories::Histories;
 use crate::replica::{Core, Replica, StepError};
 use crate::requests::{Attempt, On, Waiting};
@@ -79,7 +78,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// The parent answered: what it had is told, or it cannot reach the home.
     pub(crate) fn handle_caught(&mut self, ask: AskId, reached: bool) -> Result<(), StorageError> {
-        if self.core.config.role == Role::Client {
+        if self.core.writes() {
             if self.uplink.session.as_ref().is_some_and(|upstream| upstream.migration == Some(ask)) {
                 self.end_migration(reached);
             } else if self.uplink.session.as_ref().is_some_and(|upstream| upstream.loss_ask == Some(ask)) {
@@ -100,7 +99,7 @@ impl<S: MetaStore> Replica<S> {
 impl Uplink {
     /// A session begins: notes whether the parent lacks what the home had of the numbers before this one, and asks what is lost.
     pub(crate) fn note_what_parent_lacks<S: MetaStore>(&mut self, core: &mut Core<S>) -> Result<(), StorageError> {
-        if core.config.role != Role::Client {
+        if !core.writes() {
             return Ok(());
         }
         let lacks_former = !Histories::lost_of_former(core, self)?.is_empty();
@@ -117,7 +116,7 @@ impl Uplink {
         core: &mut Core<S>,
         waiting: &mut Waiting,
     ) -> Result<Attempt, StepError> {
-        if core.config.role == Role::Home || waiting.is_answered() {
+        if core.orders() || waiting.is_answered() {
             return Ok(Attempt::Done(Ok(Answer::Done)));
         }
         if waiting.offline {
@@ -153,7 +152,7 @@ impl Uplink {
     pub(crate) fn ask_whether_lost<S: MetaStore>(&mut self, core: &mut Core<S>) {
         let waits = |up: &crate::upstream::Upstream| up.migration.is_none();
         let is_migrating = core.standing() == Some(UplinkState::Migrating);
-        if core.config.role != Role::Client || !is_migrating || !self.session.as_ref().is_some_and(waits) {
+        if !core.writes() || !is_migrating || !self.session.as_ref().is_some_and(waits) {
             return;
         }
         let ask = Self::ask_catch(core);
@@ -169,7 +168,7 @@ impl Uplink {
     pub(crate) fn ask_what_is_lost<S: MetaStore>(&mut self, core: &mut Core<S>) {
         let is_due =
             |up: &crate::upstream::Upstream| (up.lost_before.is_some() || up.lacks_former) && up.loss_ask.is_none();
-        if core.config.role != Role::Client || !self.session.as_ref().is_some_and(is_due) {
+        if !core.writes() || !self.session.as_ref().is_some_and(is_due) {
             return;
         }
         let ask = Self::ask_catch(core);

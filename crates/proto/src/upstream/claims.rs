@@ -20,7 +20,6 @@
 //! Without the home nothing is changed: `Unreachable`. Who is not told within the time of a request is told `TimedOut`, and does
 //! not know what became of it.
 
-use crate::api::Role;
 use crate::children::interest::directories_of;
 use crate::locks::requests::{LockAsk, lock_error};
 use crate::replica::{Core, Replica, StepError};
@@ -98,7 +97,7 @@ impl<S: MetaStore> Replica<S> {
         waiting: &mut Waiting,
         change: &Change,
     ) -> Result<Option<Attempt>, StepError> {
-        if self.core.config.role != Role::Client {
+        if !self.core.writes() {
             return Ok(None);
         }
         if let Some(error) = self.uplink.claims.refused.remove(&id) {

@@ -15,7 +15,7 @@
 //! part of one ends the session. In the next one the station hears how far
 //! the parent is, and cancels among what is left.
 
-use crate::api::{Config, Role};
+use crate::api::Config;
 use crate::children::stream::FRAME_LEN;
 use crate::contents::access::ByWriter;
 use crate::contents::{Contents, content_of};
@@ -170,7 +170,7 @@ impl<S: MetaStore> Replica<S> {
         mut records: Vec<SentRecord>,
         written: &BTreeMap<RecordId, Written>,
     ) -> Result<Vec<Up>, StorageError> {
-        if self.core.config.role != Role::Station || records.len() < 2 {
+        if !self.core.relays() || records.len() < 2 {
             return Ok(vec![Up::Records { records }]);
         }
         let mut shared = shared_files(&records, |file| wayfs_tree::resolve(&self.core.state.tx(), file))?;

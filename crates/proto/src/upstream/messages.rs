@@ -1,8 +1,9 @@
 //! What the parent says.
 
 use super::{UplinkState, origins_in};
-use crate::api::{Output, PeerId, Role};
+use crate::api::{Output, PeerId};
 use crate::histories::Histories;
+use crate::replica::composition::Position;
 use crate::replica::{Core, Replica, StepError};
 use crate::state::tables::table;
 use crate::upstream::Uplink;
@@ -150,7 +151,7 @@ impl<S: MetaStore> Replica<S> {
             }
             // While catching up nobody trusts our cache, so parts need not wait for the whole cut. Nobody waits for a
             // station's word at all, and a long cut does not go on without it: only so much may be under way.
-            if state == UplinkState::CatchingUp || self.core.config.role == Role::Station {
+            if state == UplinkState::CatchingUp || self.core.composition.position == Position::Relays {
                 self.core.stage_to_parent(Up::Received { serial });
             }
             return Ok(());
@@ -164,7 +165,7 @@ impl<S: MetaStore> Replica<S> {
         }
         Uplink::check_own_mark(&mut self.core, peer, &cut)?;
         self.core.check_believable(peer, &cut)?;
-        if is_first && self.core.config.role == Role::Client {
+        if is_first && !self.core.state.holds_all() {
             Uplink::add_settled_conflicts(&mut self.core, &mut cut)?;
         }
         self.take_told(cut)?;
@@ -188,7 +189,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Applies what the parent says unasked.
     fn take_told(&mut self, mut cut: Vec<KeyImage>) -> Result<(), StorageError> {
-        if self.core.config.role == Role::Client {
+        if !self.core.state.holds_all() {
             self.keep_what_was_seen(&mut cut)?;
         }
         if self.core.state.rescues() {
@@ -257,21 +258,21 @@ impl<S: MetaStore> Replica<S> {
             // What a station's records are to its own children it says itself; of the home's word only
             // *stable* is news.
             let whole = |through| self.core.state.log().whole_through(through);
-            let known = match self.core.config.role {
+            let known = match self.core.composition.position {
                 // What was cancelled has not come anywhere before that in favour of which it was.
-                Role::Client => {
+                Position::Writes => {
                     let (safe, visible, stable) = (whole(mark.safe), whole(mark.visible), whole(mark.stable));
                     self.core.state.unbind_log(safe.min(visible).min(stable));
                     Mark { safe, visible, stable, ..*mark }
                 }
-                Role::Home | Role::Station => Mark { safe: 0, visible: 0, ..*mark },
+                Position::Orders | Position::Relays => Mark { safe: 0, visible: 0, ..*mark },
             };
             if Histories::may_go_back(&self.core, &mut self.uplink, is_own) {
                 self.take_back_stable(mark.origin, known.stable)?;
             }
             self.core.advance_marks(known)?;
             self.core.state.stage_marks(mark.origin);
-            if is_own && self.core.config.role == Role::Client {
+            if is_own && self.core.writes() {
                 let to = self.core.parent_stamp();
                 self.contents.release_own(&mut self.core, (known.safe, known.stable), to)?;
             }

@@ -1,7 +1,8 @@
 //! The child's half of a welcome: whether the parent goes on where it left off, has forgotten something, or has another history.
 
-use crate::api::{PeerId, Role};
+use crate::api::PeerId;
 use crate::histories::Histories;
+use crate::replica::composition::Position;
 use crate::replica::{Replica, StepError};
 use crate::upstream::{Uplink, UplinkState};
 use wayfs_types::{CommitNumber, MetaStore, StorageError};
@@ -36,7 +37,7 @@ impl<S: MetaStore> Replica<S> {
             self.forget_stable()?;
         }
         // Noted first: who goes on under another number, since its own history forked, too, has no cursor that shows it again.
-        self.core.state.add_rescue(went_back && self.core.config.role == Role::Station);
+        self.core.state.add_rescue(went_back && self.core.relays());
         if let Some(reason) = self.fork_in_welcome(own, &applied)? {
             // What another server lost was noted already: this one may be the home, and have lost more.
             if went_back && (is_same || self.histories.knows_a_loss()) {
@@ -53,7 +54,7 @@ impl<S: MetaStore> Replica<S> {
         let confirmed = self.core.state.confirmed_applied(own)?;
         // Another server may not have heard yet of what the last one confirmed.
         let caught_up = self.histories.take_caught_up(&stamp);
-        if self.core.config.role == Role::Client && is_same && (went_back || resume) && theirs < confirmed {
+        if self.core.writes() && is_same && (went_back || resume) && theirs < confirmed {
             // Whoever confirmed more than it has now was put back.
             let lost_before = Histories::lost_of_former(&mut self.core, &self.uplink)?;
             self.histories.note_lost_after(theirs);
@@ -70,7 +71,7 @@ impl<S: MetaStore> Replica<S> {
                 return Ok(());
             }
         }
-        if self.core.config.role == Role::Station {
+        if self.core.relays() {
             let is_behind = theirs < self.core.state.confirmed_applied(own)?;
             self.core.state.add_rescue(is_behind);
             if is_behind {
@@ -84,7 +85,7 @@ impl<S: MetaStore> Replica<S> {
             self.begin_anew(stamp);
         }
         self.retell()?;
-        let ready = self.core.config.role != Role::Client || theirs >= self.core.state.confirmed_applied(own)?;
+        let ready = !self.core.writes() || theirs >= self.core.state.confirmed_applied(own)?;
         if ready {
             self.start_stream()?;
         } else {
@@ -95,14 +96,14 @@ impl<S: MetaStore> Replica<S> {
 
     /// What the parent is told anew in each session.
     fn retell(&mut self) -> Result<(), StorageError> {
-        match self.core.config.role {
-            Role::Station => {
+        match self.core.composition.position {
+            Position::Relays => {
                 self.contents.retell_haves(&self.core)?;
                 self.contents.retell_spares(&self.core)?;
                 self.contents.retell_wants(&mut self.core)?;
             }
-            Role::Client => self.cancel_unsent()?,
-            Role::Home => {}
+            Position::Writes => self.cancel_unsent()?,
+            Position::Orders => {}
         }
         self.contents.retell_gone(&self.core)
     }
@@ -118,15 +119,15 @@ impl<S: MetaStore> Replica<S> {
         if let Some(upstream) = self.uplink.session.as_mut() {
             upstream.anew = true;
         }
-        match self.core.config.role {
-            Role::Client => self.drop_watches(),
-            Role::Station => {
+        match self.core.composition.position {
+            Position::Writes => self.drop_watches(),
+            Position::Relays => {
                 // What the parent vouched for in a cut that changed nothing bears the number of the next change: it was before, too.
                 self.core.state.set_change(self.core.state.change().next());
                 self.core.state.set_reset(Some(self.core.state.change()));
                 self.histories.begin_takeover();
             }
-            Role::Home => {}
+            Position::Orders => {}
         }
     }
 }
