@@ -163,7 +163,9 @@ impl Contents {
 
     fn presence_of_holder(&self, children: &Children, version: RecordId, holder: OriginId) -> HolderPresence {
         match children.peer_of(holder) {
-            Some(_) if self.replacing.has_told(version, holder) => HolderPresence::Told,
+            Some(_) if self.keeper().is_some_and(|keeper| keeper.replacing.has_told(version, holder)) => {
+                HolderPresence::Told
+            }
             Some(_) => HolderPresence::There,
             None => HolderPresence::Away,
         }

@@ -16,7 +16,7 @@ impl<S: MetaStore> Replica<S> {
     /// The parent has contents of ours on its disk that we kept behind the mark, since they were looked for: they are safe, and not
     /// at the home yet. What nobody looks for the mark itself tells.
     pub(crate) fn lend_what_was_sought(&mut self, record: RecordId) -> Result<(), StorageError> {
-        let is_ours = self.core.writes() && record.origin() == self.core.config.origin;
+        let is_ours = self.contents.author().is_some() && record.origin() == self.core.config.origin;
         if !is_ours || !self.contents.is_sought(&record) || !self.contents.pushed.contains(&record) {
             return Ok(());
         }

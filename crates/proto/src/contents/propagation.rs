@@ -38,7 +38,7 @@ impl<S: MetaStore> Replica<S> {
         wall: WallTime,
         limit: usize,
     ) -> Result<Vec<Input>, StorageError> {
-        let Some(Recall { of, from }) = recall.take().filter(|_| self.core.relays()) else {
+        let Some(Recall { of, from }) = recall.take().filter(|_| self.contents.carrier().is_some()) else {
             return Ok(Vec::new());
         };
         let rows = self.core.state.store().scan(&from, &[of + 1], limit)?;

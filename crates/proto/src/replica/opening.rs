@@ -48,7 +48,7 @@ impl<S: MetaStore> Replica<S> {
             requests: Requests::default(),
             watches: Watches::default(),
             uplink: Uplink::after(sequence),
-            contents: Contents::default(),
+            contents: Contents::at(composition.position),
             locks: Locks::default(),
             members: Members::default(),
             histories: Histories::default(),

@@ -68,7 +68,7 @@ impl<S: MetaStore> Replica<S> {
             }
             Down::Facts { ask, facts } => Ok(self.handle_facts(ask, facts)?),
             Down::Sent { version, bytes } => {
-                self.contents.note_sent_home(&self.core, version, bytes);
+                self.contents.note_sent_home(version, bytes);
                 Ok(())
             }
             Down::Caught { ask, reached } => {
