@@ -206,7 +206,9 @@ impl<S: MetaStore> Replica<S> {
         self.core.state.abandon();
         self.contents.abandon();
         self.requests.forget_answers();
-        if let Err(error) = self.watches.abandon(self.core.state.store()) {
+        if let Some(watches) = self.watches.kept_mut()
+            && let Err(error) = watches.abandon(self.core.state.store())
+        {
             self.stop(&error);
         }
     }

@@ -277,9 +277,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn answer_request(&mut self, id: RequestId, outcome: Outcome) {
-        if self.core.writes() {
-            self.end_claims(id);
-        }
+        self.end_claims(id);
         self.core.outputs.push_back(Output::Answer { id, outcome });
     }
 

@@ -225,6 +225,9 @@ impl Contents {
         (safe, stable): (u64, u64),
         to: Option<Stamp>,
     ) -> Result<(), StorageError> {
+        if self.author().is_none() {
+            return Ok(());
+        }
         // What was declared lost and is here: it goes home first.
         let is_sought = Contents::is_sought;
         self.each_own(core, table::LENT, stable, is_sought, Self::take_lent)?;

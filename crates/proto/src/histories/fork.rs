@@ -290,7 +290,7 @@ impl<S: MetaStore> Replica<S> {
                 // The home had them, and lost them.
                 self.look_for_own(&record)?;
             }
-            if is_directory && !self.core.state.holds_all() {
+            if is_directory {
                 self.watch_own_directory(FileId::made_by(id));
             }
             count += 1;

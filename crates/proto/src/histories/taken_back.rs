@@ -9,10 +9,7 @@
 //!                         ◀──Want (what was stable), contents ───────────────
 //! ```
 
-use crate::histories::Histories;
-use crate::replica::composition::Position;
-use crate::replica::{Core, Replica};
-use crate::upstream::Uplink;
+use crate::replica::Replica;
 use wayfs_types::{MetaStore, OriginId, StorageError};
 use wayfs_wire::Up;
 
@@ -50,17 +47,5 @@ impl<S: MetaStore> Replica<S> {
             self.contents.handle_want(&mut self.core, &mut self.children, origin, before)?;
         }
         Ok(Some(before))
-    }
-}
-
-impl Histories {
-    /// Whether what the parent tells to be stable counts where it is less than is known: the home knows, and whoever told more
-    /// before. Another station may not have heard yet how far a client that comes to it is.
-    pub(crate) fn may_go_back<S: MetaStore>(core: &Core<S>, uplink: &mut Uplink, is_own: bool) -> bool {
-        match core.composition.position {
-            Position::Orders => false,
-            Position::Relays => core.has_parent(),
-            Position::Writes => is_own && uplink.note_told_stable() == Some(true),
-        }
     }
 }

@@ -181,10 +181,8 @@ impl Locks {
                 let left = if is_meant { self.give_taken_along(core, children, from, &wanted) } else { Vec::new() };
                 core.tell_parent(Up::LockGiven { ask, told: is_meant, left });
             }
-            Down::LockGiven { ask, told, left } if core.serves() => {
-                self.handle_left_asked(core, children, ask, told, &left)
-            }
-            Down::BringsLocks { client } if core.serves() => self.left_client_appeared(core, children, client),
+            Down::LockGiven { ask, told, left } => self.handle_left_asked(core, children, ask, told, &left),
+            Down::BringsLocks { client } => self.left_client_appeared(core, children, client),
             _ => {}
         }
         Ok(())

@@ -53,9 +53,6 @@ impl Locks {
         from: OriginId,
         wanted: &[LockRequest],
     ) -> Vec<LockRequest> {
-        if !core.writes() {
-            return Vec::new();
-        }
         let of_it = self.taken_along.servers.iter().filter(|(_, servers)| servers.contains(&from));
         let rows: Vec<Row> = of_it.map(|(row, _)| *row).collect();
         let held: Vec<LockRequest> = rows.into_iter().flat_map(|row| self.held_of(row)).collect();

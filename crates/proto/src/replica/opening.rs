@@ -46,8 +46,8 @@ impl<S: MetaStore> Replica<S> {
             peers: BTreeMap::new(),
             children: Children::default(),
             requests: Requests::default(),
-            watches: Watches::default(),
-            uplink: Uplink::after(sequence),
+            watches: Watches::of(composition.tree),
+            uplink: Uplink::after(sequence, composition.position),
             contents: Contents::at(composition.position),
             locks: Locks::default(),
             members: Members::default(),
@@ -71,7 +71,7 @@ impl<S: MetaStore> Replica<S> {
         self.histories.read_gaps(&self.core)?;
         self.histories.read_found(&mut self.core)?;
         Contents::advance_tallies(&mut self.core)?;
-        self.watches = Watches::read(self.core.state.store())?;
+        self.watches.read(self.core.state.store())?;
         let totals = self.read_totals()?;
         self.core.state.set_totals(totals);
         self.children.read_children(&self.core)?;

@@ -103,7 +103,8 @@ impl<S: MetaStore> Replica<S> {
                 return Ok(on);
             }
             let trusted = self.core.state.holds_all() || (self.core.is_trusted() && !waiting.offline);
-            if trusted && !self.core.state.holds_all() && !self.watches.is_fresh(directory) {
+            let is_fresh = self.watches.is_fresh(directory);
+            if trusted && !is_fresh {
                 waiting.questions += 1;
                 if waiting.questions <= QUESTIONS_MAX {
                     let limit = u32::try_from(limit).expect("at most 4096");
@@ -116,8 +117,7 @@ impl<S: MetaStore> Replica<S> {
                 return Ok(self.uplink.without_parent(&self.core, waiting));
             }
             // Also where the questions came to an end without an answer.
-            let is_vouched = self.core.state.holds_all() || (trusted && self.watches.is_fresh(directory));
-            if !is_vouched {
+            if !trusted || !is_fresh {
                 self.requests.note_unvouched();
             }
         }
@@ -191,7 +191,7 @@ impl<S: MetaStore> Replica<S> {
         self.core.state.stage_marks(self.core.config.origin);
         let file = effect.file.or_else(|| crate::inspect::file_of(&record.op, id)).unwrap_or(FileId::ROOT);
         let inode = Requests::inode_after(&mut self.core, file)?;
-        if matches!(record.op, Op::Mkdir { .. }) && !self.core.state.holds_all() {
+        if matches!(record.op, Op::Mkdir { .. }) {
             self.watch_own_directory(FileId::made_by(id));
         }
         if matches!(record.op, Op::Link { .. }) && inode.as_ref().is_some_and(|inode| inode.is_crowded()) {

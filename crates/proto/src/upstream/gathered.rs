@@ -49,6 +49,14 @@ impl Gathering {
     }
 }
 
+/// When records leave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Leaving {
+    AtOnce,
+    /// With others of their time, so that what undoes itself stays here; `None`: none waits.
+    Gathered(Option<Gathering>),
+}
+
 /// Files whose content or names a record is about.
 pub(crate) fn files_of(record: &Record) -> impl Iterator<Item = FileId> {
     let second = match &record.op {
@@ -201,7 +209,7 @@ impl<S: MetaStore> Replica<S> {
     /// that moment begins anew, for a period at most. What was made and left empty may be such a lock, of somebody who
     /// reads for a while: all wait for that period.
     pub(crate) fn gathered_at(&self, upstream: &Upstream) -> Option<Time> {
-        let Gathering { since, newest_at, empty, .. } = upstream.gathering.as_ref()?;
+        let Leaving::Gathered(Some(Gathering { since, newest_at, empty, .. })) = &upstream.leaving else { return None };
         let Config { reconcile_period, reconcile_gather, .. } = self.core.config;
         // Somebody waits for a lock until what was done under it is there.
         if self.locks.is_release_waiting() {
@@ -222,11 +230,12 @@ impl Uplink {
         let now = core.now;
         let newest = core.state.log().newest();
         let (Some(upstream), Some(line)) = (self.session.as_mut(), core.line.as_ref()) else { return };
+        let Leaving::Gathered(gathering) = &mut upstream.leaving else { return };
         let Some(newest) = newest.filter(|newest| *newest > line.position) else {
-            upstream.gathering = None;
+            *gathering = None;
             return;
         };
-        let gathering = upstream.gathering.get_or_insert_with(|| Gathering::of_old(line.position, now));
+        let gathering = gathering.get_or_insert_with(|| Gathering::of_old(line.position, now));
         if gathering.newest < newest {
             for (_, item) in core.state.log().from(gathering.newest.next()) {
                 item.empty_change.note(item.id, &mut gathering.empty);
@@ -241,7 +250,9 @@ impl Uplink {
         let newest = core.state.log().newest();
         let (Some(upstream), Some(line)) = (self.session.as_mut(), core.line.as_ref()) else { return };
         let left = newest.filter(|newest| *newest > line.position);
-        upstream.gathering = left.map(|newest| Gathering::of_old(newest, now));
+        if let Leaving::Gathered(gathering) = &mut upstream.leaving {
+            *gathering = left.map(|newest| Gathering::of_old(newest, now));
+        }
     }
 
     /// Files of which a content took another's place and is not here, or not any more, or with nobody below: if it dies with its

@@ -3,7 +3,6 @@
 use super::{UplinkState, origins_in};
 use crate::api::{Output, PeerId};
 use crate::histories::Histories;
-use crate::replica::composition::Position;
 use crate::replica::{Core, Replica, StepError};
 use crate::state::tables::table;
 use crate::upstream::Uplink;
@@ -136,6 +135,7 @@ impl<S: MetaStore> Replica<S> {
         more: bool,
         images: Vec<KeyImage>,
     ) -> Result<(), StepError> {
+        let is_relay = self.core.relays();
         let (Some(upstream), Some(line)) = (self.uplink.session.as_mut(), self.core.line.as_mut()) else {
             return Ok(());
         };
@@ -151,7 +151,7 @@ impl<S: MetaStore> Replica<S> {
             }
             // While catching up nobody trusts our cache, so parts need not wait for the whole cut. Nobody waits for a
             // station's word at all, and a long cut does not go on without it: only so much may be under way.
-            if state == UplinkState::CatchingUp || self.core.composition.position == Position::Relays {
+            if state == UplinkState::CatchingUp || is_relay {
                 self.core.stage_to_parent(Up::Received { serial });
             }
             return Ok(());
@@ -189,9 +189,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Applies what the parent says unasked.
     fn take_told(&mut self, mut cut: Vec<KeyImage>) -> Result<(), StorageError> {
-        if !self.core.state.holds_all() {
-            self.keep_what_was_seen(&mut cut)?;
-        }
+        self.keep_what_was_seen(&mut cut)?;
         if self.core.state.rescues() {
             self.histories.note_named(origins_in(&cut));
         }
@@ -258,21 +256,20 @@ impl<S: MetaStore> Replica<S> {
             // What a station's records are to its own children it says itself; of the home's word only
             // *stable* is news.
             let whole = |through| self.core.state.log().whole_through(through);
-            let known = match self.core.composition.position {
+            let known = if self.core.writes() {
                 // What was cancelled has not come anywhere before that in favour of which it was.
-                Position::Writes => {
-                    let (safe, visible, stable) = (whole(mark.safe), whole(mark.visible), whole(mark.stable));
-                    self.core.state.unbind_log(safe.min(visible).min(stable));
-                    Mark { safe, visible, stable, ..*mark }
-                }
-                Position::Orders | Position::Relays => Mark { safe: 0, visible: 0, ..*mark },
+                let (safe, visible, stable) = (whole(mark.safe), whole(mark.visible), whole(mark.stable));
+                self.core.state.unbind_log(safe.min(visible).min(stable));
+                Mark { safe, visible, stable, ..*mark }
+            } else {
+                Mark { safe: 0, visible: 0, ..*mark }
             };
-            if Histories::may_go_back(&self.core, &mut self.uplink, is_own) {
+            if self.uplink.may_go_back(is_own) {
                 self.take_back_stable(mark.origin, known.stable)?;
             }
             self.core.advance_marks(known)?;
             self.core.state.stage_marks(mark.origin);
-            if is_own && self.core.writes() {
+            if is_own {
                 let to = self.core.parent_stamp();
                 self.contents.release_own(&mut self.core, (known.safe, known.stable), to)?;
             }

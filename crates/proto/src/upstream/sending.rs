@@ -6,6 +6,7 @@ use crate::members::Members;
 use crate::replica::{Core, Replica};
 use crate::state::position::LogPosition;
 use crate::state::tables::{record_key, table};
+use crate::upstream::gathered::Leaving;
 use crate::upstream::{Uplink, UplinkState};
 use std::collections::BTreeMap;
 use wayfs_types::{MetaStore, OriginId, Record, StorageError};
@@ -53,8 +54,9 @@ impl<S: MetaStore> Replica<S> {
 
     /// A station gathers records for a period, or for a moment if nothing is under way; a client sends at once.
     pub(crate) fn may_send_records(&mut self) -> bool {
-        if self.core.writes() {
-            return self.uplink.session.is_some();
+        let Some(upstream) = &self.uplink.session else { return false };
+        if upstream.leaving == Leaving::AtOnce {
+            return true;
         }
         if self.core.state.rescues() {
             // What a home that was put back does not know, or not as we do, is to be written again and not to be sent.

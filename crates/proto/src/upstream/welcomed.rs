@@ -2,8 +2,8 @@
 
 use crate::api::PeerId;
 use crate::histories::Histories;
-use crate::replica::composition::Position;
 use crate::replica::{Replica, StepError};
+use crate::requests::watches::Watches;
 use crate::upstream::{Uplink, UplinkState};
 use wayfs_types::{CommitNumber, MetaStore, StorageError};
 use wayfs_wire::{Applied, Stamp};
@@ -28,7 +28,9 @@ impl<S: MetaStore> Replica<S> {
         if let (Some(upstream), Some(line)) = (self.uplink.session.as_mut(), self.core.line.as_mut()) {
             line.stamp = Some(stamp);
             upstream.resumed = resume;
-            upstream.told_stable = is_same;
+            if let Some(comeback) = &mut upstream.comeback {
+                comeback.told_stable = is_same;
+            }
             let rtt = self.core.now.since(upstream.began);
             upstream.rights.note_rtt(rtt);
             upstream.applied = applied.iter().map(|of| (of.origin, of.through)).collect();
@@ -48,8 +50,8 @@ impl<S: MetaStore> Replica<S> {
         }
         let theirs = self.uplink.parent_has(own);
         let change = self.core.state.change().next();
-        if let Some(upstream) = self.uplink.session.as_mut() {
-            upstream.lost_before = went_back.then_some(change);
+        if let Some(comeback) = self.uplink.comeback_mut() {
+            comeback.lost_before = went_back.then_some(change);
         }
         let confirmed = self.core.state.confirmed_applied(own)?;
         // Another server may not have heard yet of what the last one confirmed.
@@ -71,14 +73,11 @@ impl<S: MetaStore> Replica<S> {
                 return Ok(());
             }
         }
-        if self.core.relays() {
-            let is_behind = theirs < self.core.state.confirmed_applied(own)?;
-            self.core.state.add_rescue(is_behind);
-            if is_behind {
-                // What we wrote next would follow what it does not have.
-                self.begin_fork(format!("the home was put back to an older copy, which has {theirs} records of ours"));
-                return Ok(());
-            }
+        if self.core.relays() && theirs < self.core.state.confirmed_applied(own)? {
+            self.core.state.add_rescue(true);
+            // What we wrote next would follow what it does not have.
+            self.begin_fork(format!("the home was put back to an older copy, which has {theirs} records of ours"));
+            return Ok(());
         }
         self.uplink.note_what_parent_lacks(&mut self.core)?;
         if !resume {
@@ -96,20 +95,17 @@ impl<S: MetaStore> Replica<S> {
 
     /// What the parent is told anew in each session.
     fn retell(&mut self) -> Result<(), StorageError> {
-        match self.core.composition.position {
-            Position::Relays => {
-                self.contents.retell_haves(&self.core)?;
-                self.contents.retell_spares(&self.core)?;
-                self.contents.retell_wants(&mut self.core)?;
-            }
-            Position::Writes => self.cancel_unsent()?,
-            Position::Orders => {}
+        if self.core.writes() {
+            self.cancel_unsent()?;
+        } else {
+            self.contents.retell_haves(&self.core)?;
+            self.contents.retell_spares(&self.core)?;
+            self.contents.retell_wants(&mut self.core)?;
         }
         self.contents.retell_gone(&self.core)
     }
 
-    /// The parent cannot tell what changed since we left: a client verifies its cache on use, a station
-    /// takes the whole state over.
+    /// The parent cannot tell what changed since we left: what was looked at is verified on use, a whole tree is taken over whole.
     fn begin_anew(&mut self, stamp: Stamp) {
         // A parent that told us all that we know has forgotten nothing of it in the same life of its store: what it says takes that back.
         if self.histories.take_told_by() != Some(stamp) {
@@ -119,15 +115,14 @@ impl<S: MetaStore> Replica<S> {
         if let Some(upstream) = self.uplink.session.as_mut() {
             upstream.anew = true;
         }
-        match self.core.composition.position {
-            Position::Writes => self.drop_watches(),
-            Position::Relays => {
+        match self.watches {
+            Watches::Kept(_) => self.drop_watches(),
+            Watches::Needless => {
                 // What the parent vouched for in a cut that changed nothing bears the number of the next change: it was before, too.
                 self.core.state.set_change(self.core.state.change().next());
                 self.core.state.set_reset(Some(self.core.state.change()));
                 self.histories.begin_takeover();
             }
-            Position::Orders => {}
         }
     }
 }
