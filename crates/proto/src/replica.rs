@@ -20,6 +20,7 @@ pub(crate) use self::core::{Core, ForRequests};
 use crate::api::{Input, Output, PeerId};
 use crate::children::Children;
 use crate::contents::Contents;
+use crate::contents::access::Found;
 use crate::histories::Histories;
 use crate::locks::Locks;
 use crate::members::Members;
@@ -135,7 +136,8 @@ impl<S: MetaStore> Replica<S> {
                 self.contents.handle_content_gone(&mut self.core, &mut self.children, file, version, &content)?
             }
             Input::Sought { file, version, content, is_here } => {
-                self.handle_found((file, version), content, is_here)?
+                let found = if is_here { Found::Here } else { Found::Nowhere };
+                self.handle_found((file, version), content, found)?
             }
             Input::LookedHere { here, not_here } => {
                 self.contents.handle_looked_here(&mut self.core, &mut self.children, &here, &not_here)?

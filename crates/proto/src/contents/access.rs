@@ -13,6 +13,22 @@ pub(crate) enum ByWriter {
     No,
 }
 
+/// What the driver found of contents that it looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Found {
+    Here,
+    Nowhere,
+}
+
+/// What a child says of contents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Offer {
+    /// It has them, or somebody below it, and they are on their way or can be asked for.
+    Holds,
+    /// It could give them if no holder can.
+    CouldGive,
+}
+
 impl Contents {
     /// Tops that the driver announced lately by [`crate::Input::ContentsHere`] before any record named them:
     /// garbage collection keeps them, too. At most 16,384, for [`crate::Config::announced_grace`].

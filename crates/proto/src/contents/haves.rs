@@ -1,6 +1,7 @@
 //! What a parent notes when a child says that it has contents.
 
 use crate::children::Children;
+use crate::contents::access::Offer;
 use crate::contents::{AWAITED, Contents, HOLDERS_MAX, content_of};
 use crate::histories::Histories;
 use crate::replica::Core;
@@ -42,7 +43,7 @@ impl Contents {
                         children.tell(child, Down::Want { versions: vec![*record] });
                     }
                 }
-                None if self.is_revived(core, children, *record, child, true)? => {}
+                None if self.is_revived(core, children, *record, child, Offer::Holds)? => {}
                 None => {
                     let Some(keeper) = self.keeper_mut() else { continue };
                     // It may be missing by the record that brought it.

@@ -9,6 +9,7 @@
 
 use crate::api::{Output, PeerId};
 use crate::children::Children;
+use crate::contents::access::Offer;
 use crate::contents::{AWAITED, Contents, Missing, Owed, size_of};
 use crate::replica::{Core, StepError};
 use crate::state::tables::{origin_range, pack, parse_record_key, record_key, root_key, table, unpack};
@@ -166,7 +167,7 @@ impl Contents {
                 missing.holders.push(child);
                 missing
             }
-            None if self.is_revived(core, children, version, child, true)? => return Ok(()),
+            None if self.is_revived(core, children, version, child, Offer::Holds)? => return Ok(()),
             None if self.keeper().is_some() => {
                 // It is here, or was replaced by somebody who had seen it.
                 children.tell_stable(child, version);

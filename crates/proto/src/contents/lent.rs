@@ -18,6 +18,7 @@
 
 use crate::api::{Output, PeerId};
 use crate::children::Children;
+use crate::contents::access::Offer;
 use crate::contents::duty::{Author, Keeper};
 use crate::contents::lost::LOST;
 use crate::contents::vanished::VANISHED;
@@ -366,7 +367,7 @@ impl Contents {
                 // Only of what is missing: a child may name any number of versions.
                 None if Self::lost(core, version)?.is_some() => {
                     keeper.replacing.note_told(version, child);
-                    self.is_revived(core, children, version, child, false)?;
+                    self.is_revived(core, children, version, child, Offer::CouldGive)?;
                 }
                 None if Histories::has_record(core, version)? => {
                     // It is here, or was replaced by somebody who had seen it.

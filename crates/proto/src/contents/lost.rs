@@ -13,6 +13,7 @@
 
 use crate::api::Output;
 use crate::children::Children;
+use crate::contents::access::{Found, Offer};
 use crate::contents::declared::LossNews;
 use crate::contents::duty::{Duty, Keeper};
 use crate::contents::previous::Previous;
@@ -178,11 +179,11 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// The home's driver looked for contents, and asked everybody: those of a version that is sought, or what would be shown instead.
-    pub(crate) fn end_look(&mut self, version: RecordId, content: &Content, is_here: bool) -> Result<(), StepError> {
-        if let Some(top) = content.top().filter(|_| is_here) {
+    pub(crate) fn end_look(&mut self, version: RecordId, content: &Content, found: Found) -> Result<(), StepError> {
+        if let Some(top) = content.top().filter(|_| found == Found::Here) {
             self.handle_contents_here(&[top])?;
         }
-        let to_read = Contents::previous_to_read(&mut self.core, version, content, is_here)?;
+        let to_read = Contents::previous_to_read(&mut self.core, version, content, found)?;
         let Some(keeper) = self.contents.keeper_mut() else { return Ok(()) };
         let Some(sought) = keeper.seeking.by_version.get_mut(&version) else { return Ok(()) };
         if let Some(Previous { file, content, .. }) = to_read {
@@ -509,7 +510,7 @@ impl Contents {
         children: &mut Children,
         version: RecordId,
         child: OriginId,
-        is_holder: bool,
+        offer: Offer,
     ) -> Result<bool, StorageError> {
         if self.keeper().is_none() {
             return Ok(false);
@@ -524,12 +525,15 @@ impl Contents {
             self.note_row(table::MISSING, version);
         }
         let is_client = children.is_client(child);
-        if is_holder && is_client {
+        if offer == Offer::Holds && is_client {
             core.state.put_row(record_key(AWAITED, version), Vec::new());
             self.note_awaited(version);
             core.state.stage_marks(version.origin());
         }
-        let row = if is_holder { &mut missing.holders } else { &mut missing.spares };
+        let row = match offer {
+            Offer::Holds => &mut missing.holders,
+            Offer::CouldGive => &mut missing.spares,
+        };
         if !row.contains(&child) && row.len() < HOLDERS_MAX {
             row.push(child);
         }

@@ -7,6 +7,7 @@
 //!
 //! A station notes what its clients' records took the place of, too: for a home that is put back to before both (`histories/written_over.rs`).
 
+use crate::contents::access::Found;
 use crate::contents::superseded::Superseded;
 use crate::contents::{Contents, Missing, Owed, content_of};
 use crate::replica::Core;
@@ -250,11 +251,11 @@ impl Contents {
         core: &mut Core<S>,
         version: RecordId,
         looked_for: &Content,
-        is_here: bool,
+        found: Found,
     ) -> Result<Option<Previous>, StorageError> {
         let Some(previous) = Self::previous(core, version)? else { return Ok(None) };
         if previous.content == *looked_for {
-            if !is_here {
+            if found == Found::Nowhere {
                 tracing::error!(%version, file = %previous.file, "what was kept in case this version is lost is nowhere");
                 core.state.delete_row(record_key(PREVIOUS, version));
             }

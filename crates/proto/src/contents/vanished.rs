@@ -14,6 +14,7 @@
 
 use crate::api::{Output, PeerId};
 use crate::children::Children;
+use crate::contents::access::Found;
 use crate::contents::duty::{Author, Duty, Keeper};
 use crate::contents::lent::{AWAY_MAX, Lent};
 use crate::contents::{AWAITED, Contents, Missing, Owed, size_of};
@@ -52,7 +53,7 @@ impl<S: MetaStore> Replica<S> {
         &mut self,
         (file, version): (FileId, RecordId),
         content: Content,
-        is_here: bool,
+        found: Found,
     ) -> Result<(), StepError> {
         if self.contents.author().is_some() {
             self.requests.note_levels_moved();
@@ -61,8 +62,8 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         match self.contents.duty {
-            Duty::Keeps(_) => self.end_look(version, &content, is_here)?,
-            Duty::Carries(_) if is_here => {
+            Duty::Keeps(_) => self.end_look(version, &content, found)?,
+            Duty::Carries(_) if found == Found::Here => {
                 if let Some(missing) = Contents::missing(&mut self.core, version)? {
                     self.contents.settle_missing(&mut self.core, &mut self.children, version, &missing);
                 }
@@ -74,7 +75,7 @@ impl<S: MetaStore> Replica<S> {
                     self.contents.gone.insert(version, false);
                 }
             }
-            Duty::Answers(_) if is_here => self.answer_again(version, file, content)?,
+            Duty::Answers(_) if found == Found::Here => self.answer_again(version, file, content)?,
             Duty::Answers(_) => {
                 self.contents.gone.insert(version, true);
             }

@@ -226,13 +226,8 @@ impl<S> State<S> {
         self.counters.rescues
     }
 
-    pub(crate) fn set_rescues(&mut self, rescues: bool) {
-        self.counters.rescues = rescues;
-    }
-
-    /// The same, if it is so.
-    pub(crate) fn add_rescue(&mut self, rescues: bool) {
-        self.counters.rescues |= rescues;
+    pub(crate) fn begin_rescue(&mut self) {
+        self.counters.rescues = true;
     }
 
     /// Whether it was so. It is done.
@@ -245,8 +240,8 @@ impl<S> State<S> {
         self.counters.synced
     }
 
-    pub(crate) fn set_synced(&mut self, synced: bool) {
-        self.counters.synced = synced;
+    pub(crate) fn note_synced(&mut self) {
+        self.counters.synced = true;
     }
 
     /// Running sums over the tables, as committed.

@@ -13,6 +13,7 @@
 //!     ◀───── Caught
 //! ```
 
+use crate::children::catches::Caught;
 use crate::histories::Histories;
 use crate::replica::{Core, Replica, StepError};
 use crate::requests::{Attempt, On, Waiting};
@@ -50,13 +51,13 @@ impl Comeback {
 impl<S: MetaStore> Replica<S> {
     /// The parent was told all that the home has, or cannot reach it. If that lost something of ours of the origins that we had before, it
     /// is written again, though nothing of our own is lost.
-    fn end_loss(&mut self, reached: bool) -> Result<(), StorageError> {
+    fn end_loss(&mut self, caught: Caught) -> Result<(), StorageError> {
         let (Some(comeback), Some(line)) = (self.uplink.comeback_mut(), self.core.line.as_mut()) else {
             return Ok(());
         };
         comeback.loss_ask = None;
         let (peer, stamp) = (line.peer, line.stamp);
-        if !reached {
+        if caught == Caught::CutOff {
             return Ok(());
         }
         comeback.lacks_former = false;
@@ -72,14 +73,14 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// The parent was told all that the home has, or cannot reach it.
-    fn end_migration(&mut self, reached: bool) {
+    fn end_migration(&mut self, caught: Caught) {
         let own = self.core.config.origin;
         let (Some(upstream), Some(line)) = (self.uplink.session.as_mut(), self.core.line.as_mut()) else { return };
         if let Some(comeback) = &mut upstream.comeback {
             comeback.migration = None;
         }
         let (has, peer, stamp) = (upstream.applied_of(own), line.peer, line.stamp);
-        if line.state != UplinkState::Migrating || !reached || Uplink::is_on_its_way(&self.core, has) {
+        if line.state != UplinkState::Migrating || caught == Caught::CutOff || Uplink::is_on_its_way(&self.core, has) {
             return;
         }
         if self.histories.has_former() {
@@ -101,17 +102,17 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// The parent answered: what it had is told, or it cannot reach the home.
-    pub(crate) fn handle_caught(&mut self, ask: AskId, reached: bool) -> Result<(), StorageError> {
+    pub(crate) fn handle_caught(&mut self, ask: AskId, caught: Caught) -> Result<(), StorageError> {
         let Some(comeback) = self.uplink.comeback_mut() else {
             self.requests.answered_plainly(ask);
-            self.children.note_caught(&self.core, ask, reached);
+            self.children.note_caught(&self.core, ask, caught);
             return Ok(());
         };
         if comeback.migration == Some(ask) {
-            self.end_migration(reached);
+            self.end_migration(caught);
         } else if comeback.loss_ask == Some(ask) {
-            self.end_loss(reached)?;
-        } else if reached {
+            self.end_loss(caught)?;
+        } else if caught == Caught::Up {
             self.requests.answered_plainly(ask);
         } else {
             self.requests.refused(ask);

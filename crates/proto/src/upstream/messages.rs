@@ -2,6 +2,7 @@
 
 use super::{UplinkState, origins_in};
 use crate::api::{Output, PeerId};
+use crate::children::catches::Caught;
 use crate::histories::Histories;
 use crate::replica::{Core, Replica, StepError};
 use crate::state::tables::table;
@@ -71,7 +72,7 @@ impl<S: MetaStore> Replica<S> {
                 Ok(())
             }
             Down::Caught { ask, reached } => {
-                self.handle_caught(ask, reached)?;
+                self.handle_caught(ask, if reached { Caught::Up } else { Caught::CutOff })?;
                 Ok(())
             }
             said @ (Down::Alone { .. } | Down::Claimed { .. } | Down::GiveBack { .. }) => {
@@ -174,7 +175,7 @@ impl<S: MetaStore> Replica<S> {
         self.handle_marks(peer, &ahead.unwrap_or_default().into_values().collect::<Vec<_>>())?;
         if state == UplinkState::CatchingUp {
             self.sweep()?;
-            self.core.state.set_synced(true);
+            self.core.state.note_synced();
             self.set_standing(UplinkState::Live);
             if let Some(upstream) = self.uplink.session.as_mut() {
                 upstream.unplaced.clear();

@@ -145,8 +145,8 @@ impl<S: MetaStore> Replica<S> {
             bytes if bytes >= IN_FLIGHT_LEN => 0,
             _ => self.core.config.records_in_flight_max.saturating_sub(upstream.in_flight_len),
         };
-        let is_client = self.core.writes();
-        let most = if is_client { room.min(self.core.config.records_per_message) } else { room };
+        let is_log_own = self.core.writes();
+        let most = if is_log_own { room.min(self.core.config.records_per_message) } else { room };
         // A message ends behind a seal; one that is longer than there is room for waits until nothing is under way.
         let (is_flying, mut may_end) = (upstream.is_flying(), true);
         for (position, item) in self.core.state.log().from(line.position.next()) {

@@ -37,9 +37,11 @@ impl<S: MetaStore> Replica<S> {
         }
         if went_back {
             self.forget_stable()?;
+            // Noted first: who goes on under another number, since its own history forked, too, has no cursor that shows it again.
+            if self.core.relays() {
+                self.core.state.begin_rescue();
+            }
         }
-        // Noted first: who goes on under another number, since its own history forked, too, has no cursor that shows it again.
-        self.core.state.add_rescue(went_back && self.core.relays());
         if let Some(reason) = self.fork_in_welcome(own, &applied)? {
             // What another server lost was noted already: this one may be the home, and have lost more.
             if went_back && (is_same || self.histories.knows_a_loss()) {
@@ -74,7 +76,7 @@ impl<S: MetaStore> Replica<S> {
             }
         }
         if self.core.relays() && theirs < self.core.state.confirmed_applied(own)? {
-            self.core.state.add_rescue(true);
+            self.core.state.begin_rescue();
             // What we wrote next would follow what it does not have.
             self.begin_fork(format!("the home was put back to an older copy, which has {theirs} records of ours"));
             return Ok(());
@@ -84,8 +86,12 @@ impl<S: MetaStore> Replica<S> {
             self.begin_anew(stamp);
         }
         self.retell()?;
-        let ready = !self.core.writes() || theirs >= self.core.state.confirmed_applied(own)?;
-        if ready {
+        self.start_or_migrate(theirs)
+    }
+
+    /// Goes on with a parent that has all that was confirmed of our own; one that has not has yet to hear of it.
+    fn start_or_migrate(&mut self, theirs: u64) -> Result<(), StepError> {
+        if !self.core.writes() || theirs >= self.core.state.confirmed_applied(self.core.config.origin)? {
             self.start_stream()?;
         } else {
             self.set_standing(UplinkState::Migrating);
