@@ -27,7 +27,7 @@ pub(crate) mod stream;
 pub(crate) mod told;
 pub(crate) mod welcome;
 
-use crate::api::{Neighbour, PeerId, Role};
+use crate::api::{Neighbour, PeerId};
 use crate::children::catches::Catch;
 use crate::children::echo_filter::EchoFilter;
 use crate::children::lapses::Lapses;
@@ -539,7 +539,7 @@ impl<S: MetaStore> Replica<S> {
             Neighbour::ChildStation { origin } => (origin, true),
             Neighbour::ChildClient { origin } => (origin, false),
         };
-        if self.core.config.role == Role::Client || origin == self.core.config.origin || origin == OriginId::GENESIS {
+        if !self.core.serves() || origin == self.core.config.origin || origin == OriginId::GENESIS {
             self.core.outputs.push_back(crate::api::Output::Disconnect { peer, reason: "no child of ours".to_owned() });
             return Ok(());
         }

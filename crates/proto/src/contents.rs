@@ -27,6 +27,7 @@
 pub(crate) mod access;
 pub(crate) mod announced;
 pub(crate) mod declared;
+mod duty;
 pub(crate) mod floors;
 pub(crate) mod forgotten;
 pub(crate) mod former;
@@ -45,21 +46,23 @@ pub(crate) mod recount;
 pub(crate) mod superseded;
 pub(crate) mod vanished;
 
-use crate::api::{Output, Role};
+use crate::api::Output;
 use crate::children::Children;
 use crate::contents::announced::Announced;
+use crate::contents::duty::{Duty, Said};
 use crate::contents::floors::Floors;
 use crate::contents::previous::PREVIOUS;
 use crate::contents::superseded::Superseded;
 use crate::contents::vanished::VANISHED;
+use crate::replica::composition::Position;
 use crate::replica::{Core, Replica, StepError};
 use crate::state::tables::{after_prefix, pack, parse_root_key, record_key, root_key, root_prefix, table, unpack};
 use crate::upstream::Uplink;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wayfs_tree::Effect;
-use wayfs_types::{Content, FileId, MetaStore, Op, OriginId, Record, RecordId, StorageError, Time, Top, WallTime};
-use wayfs_wire::{AskId, HeldVersion};
+use wayfs_types::{Content, FileId, MetaStore, Op, OriginId, Record, RecordId, StorageError, Top, WallTime};
+use wayfs_wire::HeldVersion;
 
 /// Table of records whose contents a client below us is to push.
 pub(crate) const AWAITED: u8 = b'f';
@@ -120,35 +123,14 @@ pub(crate) enum Source {
     },
 }
 
-/// Client: what the parent was told of its contents in this session.
-#[derive(Debug, Default)]
-struct Said {
-    /// Up to here the parent knows which contents of our own we still hold.
-    accounted: u64,
-    /// Up to here the parent was told of what others have of us, and we, too.
-    lent: u64,
-    /// And of those of its former origins, all.
-    former: bool,
-    /// Its question what became of these.
-    former_ask: Option<AskId>,
-    /// Former origins of which the parent was asked to bring home what we lent, and through which record.
-    former_wanted: BTreeMap<OriginId, u64>,
-}
-
 /// What is not in the store about contents. No other part sees into it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Contents {
-    /// `None`: there is no session with a parent.
-    said: Option<Said>,
-    /// From which key on a client is to look for contents of its own that the home may have lost; `None`: for none.
-    recount: Option<Vec<u8>>,
+    /// What we do for them where we stand.
+    duty: Duty,
     announced: Announced,
     /// Versions that somebody wants at our parent.
     wanted: BTreeSet<RecordId>,
-    /// Those that are still below us: they take no room from what can be pushed.
-    wanted_below: BTreeSet<RecordId>,
-    /// Those of them for which the parent asked itself: it knows better than we whether their file is there.
-    called: BTreeSet<RecordId>,
     wanted_through: BTreeMap<OriginId, u64>,
     /// Server: of which origins all is wanted, and was not looked at yet: from which number, and up to which.
     wants: BTreeMap<OriginId, (u64, u64)>,
@@ -156,72 +138,39 @@ pub(crate) struct Contents {
     pushing: BTreeSet<RecordId>,
     /// Pushes confirmed in the present session.
     pushed: BTreeSet<RecordId>,
-    /// Client: everything owed up to here was pushed in this session.
-    push_cursor: u64,
-    /// Client: and everything that is owed of its former origins.
-    former_pushed: bool,
-    /// To be told to the parent.
-    haves: BTreeSet<RecordId>,
-    /// Versions that were sent as cancelled in this session: nobody will ask for them.
-    cancelled: BTreeSet<RecordId>,
     /// Stable although something before is not; for display.
     stable: BTreeMap<RecordId, WallTime>,
     /// Child stations with a copy of a file, by file; and the order of coming in.
     copies: BTreeMap<FileId, BTreeSet<OriginId>>,
     copies_order: VecDeque<FileId>,
-    /// Versions that left the view of the home.
-    superseded: Vec<Superseded>,
-    /// Home: stations that told that they have contents of records which have not come yet. A client that moves may be
-    /// faster by its new station, and the former one has no reason to send the record then, nor to tell again.
-    early_haves: BTreeMap<RecordId, BTreeSet<OriginId>>,
-    /// Home: the same of those that could give contents.
-    early_spares: BTreeMap<RecordId, BTreeSet<OriginId>>,
-    /// Station: versions that somebody below could give, of which the home is to be told.
-    spares: BTreeSet<RecordId>,
-    /// Station: contents that the home named and that are looked for here.
-    named: crate::contents::named::Named,
-    replacing: crate::contents::lent::Replacing,
-    /// Home: versions that nobody has on record.
-    seeking: crate::contents::lost::Seeking,
     /// Versions of which the parent is to be told that nobody here has them, and whether their writer says so.
     gone: BTreeMap<RecordId, bool>,
-    /// Client: how often the driver looks for a version at present.
-    looks: BTreeMap<RecordId, u32>,
-    /// Those of before our history forked, of versions that were written again since: what they find is looked for by its new name.
-    stale_looks: BTreeMap<RecordId, u32>,
-    /// Home: stations that said of what is missing that nobody below them has it any more. They are on record for it no more, and
-    /// wait to hear what became of it. (After a restart they say so again, in their next sessions.)
-    said_gone: BTreeMap<RecordId, BTreeSet<OriginId>>,
-    /// Home: versions that files show in place of lost ones, whose contents are missing under the record that brought them, and the
-    /// children that have them by the version that is shown.
-    shown_instead: BTreeMap<RecordId, BTreeSet<OriginId>>,
-    /// Station: versions that the home looks for, and that our clients are asked about. Client: versions of ours that were
+    /// A carrier: versions that the home looks for, and that our clients are asked about. An author: versions of ours that were
     /// declared lost and that we have: what the parent says of what came later does not hold for them.
     sought: BTreeMap<RecordId, HeldVersion>,
-    /// Station: when to look which contents nobody below has who is there.
-    gone_at: Option<Time>,
     /// Versions that the home declared lost: whoever waits for them waits no longer.
     lost_news: Vec<crate::contents::declared::LossNews>,
-    /// Client: bytes of what is lent that have gone on.
-    sent_home: BTreeMap<RecordId, u64>,
     floors: Floors,
 }
 
 impl Contents {
-    /// A station has contents of a record that has not come yet. Past the bound one is forgotten: it is told again
-    /// in the station's next session.
-    pub(crate) fn note_early(&mut self, record: RecordId, child: OriginId) {
-        self.early_haves.entry(record).or_default().insert(child);
-        if self.early_haves.len() > EARLY_MAX {
-            self.early_haves.pop_first();
-        }
-    }
-
-    /// A station could give contents of a record that has not come yet. Past the bound one is forgotten, as above.
-    pub(crate) fn note_early_spare(&mut self, record: RecordId, child: OriginId) {
-        self.early_spares.entry(record).or_default().insert(child);
-        if self.early_spares.len() > EARLY_MAX {
-            self.early_spares.pop_first();
+    /// Those of who stands there.
+    pub(crate) fn at(position: Position) -> Self {
+        Self {
+            duty: Duty::at(position),
+            announced: Announced::default(),
+            wanted: BTreeSet::new(),
+            wanted_through: BTreeMap::new(),
+            wants: BTreeMap::new(),
+            pushing: BTreeSet::new(),
+            pushed: BTreeSet::new(),
+            stable: BTreeMap::new(),
+            copies: BTreeMap::new(),
+            copies_order: VecDeque::new(),
+            gone: BTreeMap::new(),
+            sought: BTreeMap::new(),
+            lost_news: Vec::new(),
+            floors: Floors::default(),
         }
     }
 
@@ -240,15 +189,19 @@ impl Contents {
         self.floors.note_row(table, record);
     }
 
-    /// Versions left the view.
+    /// Versions left the view: if no parent shows another, nothing of the future can show them.
     pub(crate) fn supersede(&mut self, versions: impl IntoIterator<Item = Superseded>) {
-        self.superseded.extend(versions);
+        if let Some(keeper) = self.keeper_mut() {
+            keeper.superseded.extend(versions);
+        }
     }
 
     /// Rows that were seen removed are back: what an input did was dropped.
     pub(crate) fn abandon(&mut self) {
         self.floors = Floors::default();
-        self.named.abandon();
+        if let Some(carrier) = self.carrier_mut() {
+            carrier.named.abandon();
+        }
     }
 
     /// A version is missing, and a client of ours is to push it.
@@ -260,13 +213,15 @@ impl Contents {
     /// A version was sent as cancelled.
     pub(crate) fn cancel(&mut self, version: RecordId) {
         self.wanted.remove(&version);
-        self.cancelled.insert(version);
+        if let Some(carrier) = self.carrier_mut() {
+            carrier.cancelled.insert(version);
+        }
     }
 
     /// Takes out what was cancelled of an origin up to a sequence.
     pub(crate) fn cancelled_through(&mut self, origin: OriginId, through: u64) -> Vec<RecordId> {
         let passed = |version: &RecordId| version.origin() == origin && version.sequence() <= through;
-        self.cancelled.extract_if(.., passed).collect()
+        self.carrier_mut().map_or_else(Vec::new, |carrier| carrier.cancelled.extract_if(.., passed).collect())
     }
 
     /// Client: a version is here after all. What was told of it by itself was told before.
@@ -286,29 +241,39 @@ impl Contents {
 
     /// The parent is to be told that we have a version.
     pub(crate) fn have(&mut self, version: RecordId) {
-        self.haves.insert(version);
+        if let Some(carrier) = self.carrier_mut() {
+            carrier.haves.insert(version);
+        }
     }
 
     /// A session with a parent begins, which knows which contents of our own records up to here we still hold.
     pub(crate) fn begin_session(&mut self, accounted: u64) {
         self.forget_pushes();
-        self.said = Some(Said { accounted, ..Said::default() });
+        if let Some(author) = self.author_mut() {
+            author.said = Some(Said { accounted, ..Said::default() });
+        }
     }
 
     /// It is over.
     pub(crate) fn end_session(&mut self) {
         self.forget_pushes();
-        self.said = None;
+        if let Some(author) = self.author_mut() {
+            author.said = None;
+        }
     }
 
     fn forget_pushes(&mut self) {
-        // What came to nothing meanwhile is noticed.
-        self.wanted.append(&mut self.wanted_below);
-        self.cancelled.clear();
         self.pushing.clear();
         self.pushed.clear();
-        self.push_cursor = 0;
-        self.former_pushed = false;
+        match &mut self.duty {
+            Duty::Keeps(_) => {}
+            Duty::Carries(carrier) => {
+                // What came to nothing meanwhile is noticed.
+                self.wanted.append(&mut carrier.wanted_below);
+                carrier.cancelled.clear();
+            }
+            Duty::Answers(author) => (author.push_cursor, author.former_pushed) = (0, false),
+        }
     }
 
     /// Notes who has the contents that a record names. Answers the content if it must come from a child.
@@ -320,30 +285,29 @@ impl Contents {
         effect: &Effect,
         source: Source,
     ) -> Result<Option<Content>, StorageError> {
-        let others = self.early_haves.remove(&record.id).unwrap_or_default();
-        let spares = self.early_spares.remove(&record.id).unwrap_or_default();
+        let (others, spares) = self.keeper_mut().map_or_else(Default::default, |keeper| keeper.take_early(record.id));
         let tree = content_of(record).and_then(|(file, content)| Some((file, content, content.top()?)));
         let Some((file, content, top)) = tree else {
             // They had contents of a record that was cancelled on its way: nobody needs them.
             others.into_iter().chain(spares).for_each(|child| Self::tell_stable(children, child, record.id));
             return Ok(None);
         };
-        let is_home = core.config.role == Role::Home;
+        let is_end = self.keeper().is_some();
         Self::note_overwritten(core, record)?;
-        let is_needed = effect.stored.is_some() || is_home && Self::is_last_whole(core, record, effect)?;
+        let is_needed = effect.stored.is_some() || is_end && Self::is_last_whole(core, record, effect)?;
         match source {
             Source::Own => {
-                if !is_home {
+                if !is_end {
                     self.owe(core, record.id, file, content.clone())?;
                 }
                 Ok(None)
             }
-            Source::Child { origin, .. } if is_home && !is_needed => {
+            Source::Child { origin, .. } if is_end && !is_needed => {
                 Self::tell_all_stable(children, &others | &spares, origin, record.id);
                 Ok(None)
             }
             Source::Child { origin, .. } if self.announced.take(content) => {
-                if is_home {
+                if is_end {
                     Self::tell_all_stable(children, &others | &spares, origin, record.id);
                 } else {
                     self.owe(core, record.id, file, content.clone())?;
@@ -366,20 +330,20 @@ impl Contents {
                     spares: spares.into_iter().take(HOLDERS_MAX).collect(),
                     claimed: None,
                 };
-                if is_home && missing.holders.is_empty() {
-                    self.replacing.begin(core.now);
-                }
-                if is_home && is_holder {
-                    self.replacing.note_told(record.id, origin);
+                if let Some(keeper) = self.keeper_mut() {
+                    if missing.holders.is_empty() {
+                        keeper.replacing.begin(core.now);
+                    }
+                    if is_holder {
+                        keeper.replacing.note_told(record.id, origin);
+                    }
+                    core.state.stage_noted(stored.0, stored.1, top);
                 }
                 core.state.put_row(record_key(table::MISSING, record.id), pack(&missing));
                 core.state.put_row(root_key(&top.root, record.id), Vec::new());
                 self.floors.note_row(table::MISSING, record.id);
                 self.floors.note_row(AWAITED, record.id);
                 core.state.stage_totals().missing += 1;
-                if is_home {
-                    core.state.stage_noted(stored.0, stored.1, top);
-                }
                 core.state.stage_totals().missing_bytes += size_of(content);
                 if held && !is_station {
                     core.state.put_row(record_key(AWAITED, record.id), Vec::new());
@@ -387,19 +351,6 @@ impl Contents {
                 Ok(Some(content.clone()))
             }
         }
-    }
-
-    /// A file shows a version whose contents are missing under a record that is older.
-    pub(crate) fn note_shown_instead(&mut self, version: RecordId) {
-        self.shown_instead.insert(version, BTreeSet::new());
-    }
-
-    /// A child has contents by the version that is shown: it is told when they came. Answers whether they are missing so.
-    fn note_had_as_shown(&mut self, version: RecordId, child: OriginId) -> bool {
-        self.shown_instead.get_mut(&version).is_some_and(|had_by| {
-            had_by.insert(child);
-            true
-        })
     }
 
     /// The contents of a version came, or nobody needs them from below.
@@ -412,17 +363,17 @@ impl Contents {
     ) {
         core.state.delete_row(record_key(table::MISSING, record));
         core.state.delete_row(record_key(AWAITED, record));
-        if core.config.role != Role::Client {
+        if self.author().is_none() {
             core.state.delete_row(record_key(VANISHED, record));
             core.state.delete_row(record_key(PREVIOUS, record));
         }
-        if core.config.role == Role::Home {
-            self.seeking.end(record);
-            self.replacing.end(record);
-            for station in self.said_gone.remove(&record).unwrap_or_default() {
+        if let Some(keeper) = self.keeper_mut() {
+            keeper.seeking.end(record);
+            keeper.replacing.end(record);
+            for station in keeper.said_gone.remove(&record).unwrap_or_default() {
                 children.tell_stable(station, record);
             }
-            for child in self.shown_instead.remove(&missing.version).unwrap_or_default() {
+            for child in keeper.shown_instead.remove(&missing.version).unwrap_or_default() {
                 children.tell_stable(child, missing.version);
             }
         }
@@ -466,20 +417,21 @@ impl Contents {
             self.release(core, *record)?;
             self.take_lent(core, *record)?;
             self.sought.remove(record);
-            if core.config.role == Role::Client {
-                self.settle_vanished(core, *record)?;
-            }
-            if core.config.role == Role::Station {
-                let is_awaited = core.state.tx().get_raw(&record_key(AWAITED, *record))?.is_some();
-                if is_awaited && children.peer_of(record.origin()).is_some() {
-                    // Its writer is to push it to us, or to say that it need not, before we call anything safe.
-                    continue;
+            match self.duty {
+                Duty::Keeps(_) => {}
+                Duty::Carries(_) => {
+                    let is_awaited = core.state.tx().get_raw(&record_key(AWAITED, *record))?.is_some();
+                    if is_awaited && children.peer_of(record.origin()).is_some() {
+                        // Its writer is to push it to us, or to say that it need not, before we call anything safe.
+                        continue;
+                    }
+                    if let Some(missing) = Self::missing(core, *record)? {
+                        Self::note_decided(core, *record, &missing)?;
+                        self.settle_missing(core, children, *record, &missing);
+                    }
+                    Self::tell_stable(children, record.origin(), *record);
                 }
-                if let Some(missing) = Self::missing(core, *record)? {
-                    Self::note_decided(core, *record, &missing)?;
-                    self.settle_missing(core, children, *record, &missing);
-                }
-                Self::tell_stable(children, record.origin(), *record);
+                Duty::Answers(_) => self.settle_vanished(core, *record)?,
             }
             self.stable.insert(*record, core.wall);
             if self.stable.len() > STABLE_MAX {
@@ -556,16 +508,21 @@ impl Contents {
         }
         core.state.put_row(key, pack(&Owed { file, content }));
         self.floors.note_row(table::OWED, record);
-        if record.origin() == core.config.origin {
-            // What was looked for and found may lie below what was pushed.
-            self.push_cursor = self.push_cursor.min(record.sequence() - 1);
-        }
-        if core.config.role == Role::Station {
-            core.state.stage_output(Output::Owed { file, version: record });
-            self.haves.insert(record);
-            let through = self.wanted_through.get(&record.origin()).copied().unwrap_or(0);
-            if self.wanted_below.remove(&record) || record.sequence() <= through {
-                self.wanted.insert(record);
+        match &mut self.duty {
+            Duty::Keeps(_) => {}
+            Duty::Carries(carrier) => {
+                core.state.stage_output(Output::Owed { file, version: record });
+                carrier.haves.insert(record);
+                let through = self.wanted_through.get(&record.origin()).copied().unwrap_or(0);
+                if carrier.wanted_below.remove(&record) || record.sequence() <= through {
+                    self.wanted.insert(record);
+                }
+            }
+            Duty::Answers(author) => {
+                if record.origin() == core.config.origin {
+                    // What was looked for and found may lie below what was pushed.
+                    author.push_cursor = author.push_cursor.min(record.sequence() - 1);
+                }
             }
         }
         Ok(())
@@ -578,15 +535,17 @@ impl Contents {
             core.state.delete_row(key);
             core.state.stage_totals().owed -= 1;
             core.state.stage_totals().owed_bytes -= size_of(&owed.content);
-            if core.config.role == Role::Station {
+            if self.carrier().is_some() {
                 core.state.stage_output(Output::Released { version: record });
             }
         }
         self.wanted.remove(&record);
-        self.wanted_below.remove(&record);
-        self.called.remove(&record);
-        self.haves.remove(&record);
         self.pushed.remove(&record);
+        if let Some(carrier) = self.carrier_mut() {
+            carrier.wanted_below.remove(&record);
+            carrier.called.remove(&record);
+            carrier.haves.remove(&record);
+        }
         Ok(())
     }
 
@@ -598,9 +557,7 @@ impl Contents {
     /// A version that is overwritten within one batch never stood in the view, so nobody would see it leave.
     fn note_overwritten<S: MetaStore>(core: &mut Core<S>, record: &Record) -> Result<(), StorageError> {
         let Op::Store { file, base, .. } = record.op else { return Ok(()) };
-        if core.config.role != Role::Home
-            || wayfs_tree::inode(&core.state.tx(), file)?.is_none_or(|i| i.version != record.id)
-        {
+        if !core.orders() || wayfs_tree::inode(&core.state.tx(), file)?.is_none_or(|i| i.version != record.id) {
             return Ok(());
         }
         if let Some(missing) =
@@ -680,7 +637,7 @@ impl<S: MetaStore> Replica<S> {
                 continue;
             };
             self.contents.settle_missing(&mut self.core, &mut self.children, record, &missing);
-            if self.core.config.role == Role::Home {
+            if self.contents.keeper().is_some() {
                 self.take_back(record)?;
                 Contents::renew_previous(&mut self.core, missing.file, missing.version, &missing.content)?;
                 self.contents.let_go_older(&mut self.core, record)?;

@@ -1,6 +1,5 @@
 //! Looking at a replica without changing it.
 
-use crate::api::Role;
 use crate::contents::lent::Lent;
 use crate::contents::previous::{PREVIOUS, Previous};
 use crate::contents::{Missing, Owed, content_of};
@@ -90,7 +89,7 @@ impl<S: MetaStore> Replica<S> {
     /// # Errors
     /// [`StorageError`] if it cannot be read.
     pub fn is_verified(&self, key: &Key) -> Result<bool, StorageError> {
-        if self.core.config.role != Role::Client {
+        if self.core.state.holds_all() {
             return Ok(true);
         }
         if !self.core.is_trusted() {
@@ -165,7 +164,7 @@ impl<S: MetaStore> Replica<S> {
     /// # Errors
     /// [`StorageError`] if they cannot be read.
     pub fn contents_waiting(&self, after: Option<RecordId>, limit: usize) -> Result<Vec<ContentWaiting>, StorageError> {
-        let of = if self.core.config.role == Role::Client { table::LENT } else { table::OWED };
+        let of = if self.core.writes() { table::LENT } else { table::OWED };
         let mut from = after.map_or_else(|| vec![of], |after| record_key(of, after));
         if after.is_some() {
             from.push(0);
@@ -280,7 +279,7 @@ impl<S: MetaStore> Replica<S> {
             self.core.state.each(&[PREVIOUS], &[PREVIOUS + 1], |_, value| {
                 let previous: Previous = unpack(value)?;
                 // A station notes which those were, and owes those that only it has.
-                if self.core.config.role != Role::Home {
+                if !self.core.orders() {
                     return Ok(());
                 }
                 contents.push(ContentInUse {
@@ -320,16 +319,14 @@ impl<S: MetaStore> Replica<S> {
     /// somebody wants, no request waiting.
     pub fn is_settled(&self) -> bool {
         let calm = self.requests.len() == 0 && self.core.outputs.is_empty() && self.children.children_calm(&self.core);
-        match self.core.config.role {
-            Role::Home => calm,
-            Role::Station | Role::Client => {
-                let own = self.own_through(Level::Visible) >= self.core.state.sequence();
-                calm && self.core.is_trusted()
-                    && own
-                    && self.core.state.log().tentative_len() == 0
-                    && self.contents.pushes_done()
-            }
+        if self.core.orders() {
+            return calm;
         }
+        let own = self.own_through(Level::Visible) >= self.core.state.sequence();
+        calm && self.core.is_trusted()
+            && own
+            && self.core.state.log().tentative_len() == 0
+            && self.contents.pushes_done()
     }
 }
 

@@ -10,15 +10,17 @@
 //! **tentative** records, and for keys that those touched it is kept in a **shadow** row.
 
 mod committing;
+pub(crate) mod composition;
 mod core;
 mod opening;
 mod reading;
 
 pub(crate) use self::core::{Core, ForRequests};
 
-use crate::api::{Input, Output, PeerId, Role};
+use crate::api::{Input, Output, PeerId};
 use crate::children::Children;
 use crate::contents::Contents;
+use crate::contents::access::Found;
 use crate::histories::Histories;
 use crate::locks::Locks;
 use crate::members::Members;
@@ -134,13 +136,14 @@ impl<S: MetaStore> Replica<S> {
                 self.contents.handle_content_gone(&mut self.core, &mut self.children, file, version, &content)?
             }
             Input::Sought { file, version, content, is_here } => {
-                self.handle_found((file, version), content, is_here)?
+                let found = if is_here { Found::Here } else { Found::Nowhere };
+                self.handle_found((file, version), content, found)?
             }
             Input::LookedHere { here, not_here } => {
                 self.contents.handle_looked_here(&mut self.core, &mut self.children, &here, &not_here)?
             }
             Input::Pushed { versions } => self.handle_pushed(&versions)?,
-            Input::Sent { version, bytes } if self.core.config.role == Role::Station => {
+            Input::Sent { version, bytes } if self.core.relays() => {
                 self.children.tell(version.origin(), Down::Sent { version, bytes });
             }
             Input::Sent { .. } => {}
@@ -170,7 +173,7 @@ impl<S: MetaStore> Replica<S> {
         self.end_children();
         self.retry_requests();
         self.pump_rights();
-        if self.core.config.role == Role::Home && self.contents.look_at_wants(&mut self.core, &mut self.children)? {
+        if self.core.orders() && self.contents.look_at_wants(&mut self.core, &mut self.children)? {
             self.core.more_work |= self.contents.has_wants();
         }
         self.pump_children()?;
@@ -208,7 +211,9 @@ impl<S: MetaStore> Replica<S> {
         self.histories.abandon(&mut self.core);
         self.locks.abandon();
         self.requests.forget_answers();
-        if let Err(error) = self.watches.abandon(self.core.state.store()) {
+        if let Some(watches) = self.watches.kept_mut()
+            && let Err(error) = watches.abandon(self.core.state.store())
+        {
             self.stop(&error);
         }
     }

@@ -7,7 +7,7 @@ mod serving;
 pub(crate) mod waits;
 pub(crate) mod watches;
 
-use crate::api::{Output, Role};
+use crate::api::Output;
 use crate::replica::{Replica, StepError};
 use crate::upstream::claims::Made;
 use std::collections::{BTreeMap, BTreeSet};
@@ -277,9 +277,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn answer_request(&mut self, id: RequestId, outcome: Outcome) {
-        if self.core.config.role == Role::Client {
-            self.end_claims(id);
-        }
+        self.end_claims(id);
         self.core.outputs.push_back(Output::Answer { id, outcome });
     }
 
@@ -367,8 +365,7 @@ impl<S: MetaStore> Replica<S> {
                 continue;
             }
             let error = if over && self.core.has_parent() { FsError::TimedOut } else { FsError::Unreachable };
-            let error =
-                if self.core.config.role == Role::Home || waiting.on == On::Lock { FsError::TimedOut } else { error };
+            let error = if self.core.orders() || waiting.on == On::Lock { FsError::TimedOut } else { error };
             self.answer_request(id, Err(error));
         }
     }

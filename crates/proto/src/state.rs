@@ -24,23 +24,26 @@ pub(crate) mod view_cache;
 
 pub(crate) use counters::COUNTERS;
 
+use crate::Config;
 use crate::replica::OpenError;
+use crate::replica::composition::{Composition, Tree};
 use crate::state::counters::Counters;
 use crate::state::durable::Durable;
 use crate::state::log::Log;
-use crate::state::overlay::Overlay;
+use crate::state::overlay::{Indexing, Overlay};
 use crate::state::staged::Staged;
 use crate::state::totals::Totals;
 use crate::state::view_cache::ViewCache;
-use crate::{Config, Role};
 use wayfs_types::{CommitNumber, MetaStore};
 
 /// The store, and what this input did to it so far. No other part sees into it.
 #[derive(Debug)]
 pub(crate) struct State<S> {
     store: S,
-    /// Whether the whole volume is in it: a client has what it looked at.
-    is_whole: bool,
+    /// How much of the volume is in it.
+    tree: Tree,
+    /// What a batch notes beside the images.
+    indexing: Indexing,
     counters: Counters,
     /// As they are in the store.
     saved: Counters,
@@ -62,14 +65,15 @@ pub(crate) struct State<S> {
 
 impl<S: MetaStore> State<S> {
     /// That of a store, whose tables are read later.
-    pub(crate) fn of(store: S, config: &Config) -> Result<Self, OpenError> {
+    pub(crate) fn of(store: S, config: &Config, composition: Composition) -> Result<Self, OpenError> {
         let counters = match store.get(COUNTERS)? {
             Some(bytes) => tables::unpack(&bytes)?,
-            None => Counters::of_new(config.role),
+            None => Counters::of_new(composition.position),
         };
         Ok(Self {
             store,
-            is_whole: config.role != Role::Client,
+            tree: composition.tree,
+            indexing: Indexing::of(composition.below),
             counters,
             saved: counters,
             overlay: Overlay::default(),

@@ -30,22 +30,24 @@ pub(crate) mod rights;
 pub(crate) mod sending;
 pub(crate) mod welcomed;
 
-use crate::api::{Output, PeerId, Role};
+use crate::api::{Output, PeerId};
 use crate::histories::Histories;
+use crate::replica::composition::Position;
 use crate::replica::{Core, PeerRole, Replica, StepError};
 use crate::requests::seen::Asked;
 use crate::requests::watches::Watches;
 use crate::state::position::{LogPosition, log_key};
 use crate::upstream::backwards::Past;
+use crate::upstream::catching::Comeback;
 use crate::upstream::claims::Claims;
 use crate::upstream::fact_asks::{FactAsk, FactsTold};
-use crate::upstream::gathered::Gathering;
+use crate::upstream::gathered::{Gathering, Leaving};
 use crate::upstream::line::Line;
 use crate::upstream::rights::OwnRights;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
-use wayfs_types::{CommitNumber, FileId, Key, MetaStore, OriginId, RecordId, StorageError, Time};
+use wayfs_types::{FileId, Key, MetaStore, OriginId, RecordId, StorageError, Time};
 use wayfs_wire::{AskId, KeyImage, Mark, Question, Up};
 
 /// Identifiers in one message.
@@ -70,8 +72,8 @@ pub(crate) enum UplinkState {
 #[derive(Debug, Default)]
 pub(crate) struct Uplink {
     session: Option<Upstream>,
-    /// Client: what it claims of the home for its changes.
-    claims: Claims,
+    /// What is claimed of the home for changes of our user. `None`: others make the changes, and claim for them.
+    claims: Option<Claims>,
     past: Past,
     /// Facts about the versions of others that we asked for.
     facts: FactsTold,
@@ -96,26 +98,17 @@ pub(crate) struct Upstream {
     in_flight_len: usize,
     in_flight_bytes: usize,
     records_at: Option<Time>,
-    /// Records that wait to be sent.
-    gathering: Option<Gathering>,
+    leaving: Leaving,
     /// The parent goes on where we left off with it.
     resumed: bool,
-    /// Client: the parent has told how much of ours is stable, in this session or the last.
-    told_stable: bool,
     /// The parent could not resume: what it does not name of small tables is no more.
     anew: bool,
     /// The cut so far.
     partial: Vec<KeyImage>,
     asks: BTreeMap<AskId, Asked>,
     by_question: BTreeMap<Question, AskId>,
-    /// Client: its question whether the home still has what it confirmed of ours.
-    migration: Option<AskId>,
-    /// Client: the parent was put back, or heard that the home was: what we knew before this change may be lost.
-    lost_before: Option<CommitNumber>,
-    /// Client: the parent has less than the home had of what we wrote under the origins that we had before.
-    lacks_former: bool,
-    /// Client: its question whether the parent has caught up since.
-    loss_ask: Option<AskId>,
+    /// What we ask a parent to which we come with records that another confirmed. `None`: it is always the home.
+    comeback: Option<Comeback>,
     /// Questions about facts, our own and those of children.
     fact_asks: BTreeMap<AskId, FactAsk>,
     /// Station: contents of records that are written again by another name and may have been sent in this session by their own.
@@ -137,8 +130,9 @@ pub(crate) struct Upstream {
 
 impl Uplink {
     /// That of a store whose last record of its own is this: all of it may have been sent.
-    pub(crate) fn after(sequence: u64) -> Self {
-        Self { sent_through: sequence, ..Self::default() }
+    pub(crate) fn after(sequence: u64, position: Position) -> Self {
+        let claims = (position == Position::Writes).then(Claims::default);
+        Self { claims, sent_through: sequence, ..Self::default() }
     }
 
     /// The parent goes on where we left off with it.
@@ -192,10 +186,16 @@ impl Uplink {
         }
     }
 
-    /// Client: the parent tells how much of ours is stable. Answers whether it has done so before, in this session or the last;
-    /// `None`: there is no session.
-    pub(crate) fn note_told_stable(&mut self) -> Option<bool> {
-        self.session.as_mut().map(|session| std::mem::replace(&mut session.told_stable, true))
+    /// Whether what the parent tells to be stable counts where it is less than is known: the home knows, and whoever told more
+    /// before, in this session or the last. Another station may not have heard yet how far a client that comes to it is.
+    pub(crate) fn may_go_back(&mut self, is_own: bool) -> bool {
+        let Some(session) = self.session.as_mut() else { return false };
+        let Some(comeback) = session.comeback.as_mut() else { return true };
+        is_own && std::mem::replace(&mut comeback.told_stable, true)
+    }
+
+    fn comeback_mut(&mut self) -> Option<&mut Comeback> {
+        self.session.as_mut()?.comeback.as_mut()
     }
 
     /// Sequence of our own up to which somebody may have been told.
@@ -211,7 +211,7 @@ impl Uplink {
     /// When the home was heard last: from the home itself, or by the word of our parent, which is as old as its last
     /// answer to a ping (a quarter of a lease). `None`: not since this replica was opened.
     pub(crate) fn home_heard<S: MetaStore>(&self, core: &Core<S>) -> Option<Time> {
-        if core.config.role == Role::Home { Some(core.now) } else { self.home_heard }
+        if core.orders() { Some(core.now) } else { self.home_heard }
     }
 
     /// Whether the home was heard of within a lease, and a while for two hops' pings. `None`: not since this replica was
@@ -279,7 +279,7 @@ impl Uplink {
     /// A client drops records that the home has ordered and the present parent's state holds, once their contents are
     /// safe, too, and they are durable here: until then they are what is not safe, and are shown as such.
     pub(crate) fn trim_log<S: MetaStore>(&mut self, core: &mut Core<S>) -> Result<(), StorageError> {
-        if core.config.role != Role::Client {
+        if !core.writes() {
             return Ok(());
         }
         let Some(first) = core.state.log().from(LogPosition::START).next().map(|(_, item)| item.id.sequence()) else {
@@ -344,7 +344,7 @@ fn origins_in(cut: &[KeyImage]) -> BTreeSet<OriginId> {
 
 impl<S: MetaStore> Replica<S> {
     pub(crate) fn handle_parent_up(&mut self, peer: PeerId) -> Result<(), StepError> {
-        if self.core.config.role == Role::Home {
+        if self.core.orders() {
             self.core.outputs.push_back(Output::Disconnect { peer, reason: "a home has no parent".to_owned() });
             return Ok(());
         }
@@ -357,6 +357,12 @@ impl<S: MetaStore> Replica<S> {
         let safe = self.core.state.marks(own)?.safe;
         let lease = self.core.config.lease;
         let since = self.core.state.change().next();
+        let leaving = if self.core.relays() {
+            let newest = self.core.state.log().newest();
+            Leaving::Gathered(newest.map(|newest| Gathering::of_old(newest, self.core.now)))
+        } else {
+            Leaving::AtOnce
+        };
         self.core.line = Some(Line::new(peer, since, self.core.now + lease));
         self.uplink.session = Some(Upstream {
             began: self.core.now,
@@ -369,16 +375,13 @@ impl<S: MetaStore> Replica<S> {
             in_flight_len: 0,
             in_flight_bytes: 0,
             records_at: None,
-            gathering: self.core.state.log().newest().map(|newest| Gathering::of_old(newest, self.core.now)),
+            leaving,
             resumed: false,
             anew: false,
             partial: Vec::new(),
             asks: BTreeMap::new(),
             by_question: BTreeMap::new(),
-            migration: None,
-            lost_before: None,
-            lacks_former: false,
-            loss_ask: None,
+            comeback: self.core.writes().then(Comeback::default),
             fact_asks: BTreeMap::new(),
             parted: BTreeMap::new(),
             rights: OwnRights::default(),
@@ -386,18 +389,16 @@ impl<S: MetaStore> Replica<S> {
             doubtful: BTreeSet::new(),
             unplaced: BTreeSet::new(),
             marks_ahead: BTreeMap::new(),
-            told_stable: false,
             told: BTreeMap::new(),
         });
         self.peers.insert(peer, PeerRole::Parent);
         self.locks.begin_session();
         self.contents.begin_session(safe);
-        let origins = match self.core.config.role {
+        let origins = if self.core.writes() {
             // What the home has of its former origins tells what a home that was put back lost of them.
-            Role::Client => {
-                Histories::former_origins(&mut self.core, FORMER_NAMED_MAX)?.into_iter().chain([own]).collect()
-            }
-            Role::Home | Role::Station => self.core.state.log().origins().chain([own]).collect(),
+            Histories::former_origins(&mut self.core, FORMER_NAMED_MAX)?.into_iter().chain([own]).collect()
+        } else {
+            self.core.state.log().origins().chain([own]).collect()
         };
         let life = self.core.config.life;
         let hello =
@@ -411,7 +412,9 @@ impl<S: MetaStore> Replica<S> {
         self.answer_fact_asks();
         self.children.refuse_catches();
         self.locks.part_from_home(&mut self.children);
-        self.uplink.claims.parent_lost();
+        if let Some(claims) = &mut self.uplink.claims {
+            claims.parent_lost();
+        }
         self.locks.note_taken_along(&self.core);
         self.uplink.session = None;
         self.core.line = None;
@@ -432,29 +435,34 @@ impl<S: MetaStore> Replica<S> {
         self.requests.wake_parked();
     }
 
-    /// Says what we watch and asks for images.
+    /// Asks for images, and for what else a session has.
     pub(crate) fn start_stream(&mut self) -> Result<(), StorageError> {
-        if self.core.config.role == Role::Client {
-            self.begin_rights();
-            let watches = Watches::in_force(&self.watches);
-            for part in watches.chunks(IDS_PER_MESSAGE) {
-                self.core.tell_parent(Up::Watch { files: part.to_vec() });
-            }
-            let own = self.core.config.origin;
-            let mut keys = Vec::new();
-            for position in self.core.state.log().tentative_through(own, self.uplink.parent_has(own)) {
-                keys.extend(self.core.state.log_entry(position)?.touched.into_iter().map(|(key, _)| key));
-            }
-            keys.sort_unstable();
-            keys.dedup();
-            for part in keys.chunks(IDS_PER_MESSAGE / 8) {
-                self.core.tell_parent(Up::Refresh { keys: part.to_vec() });
-            }
-        }
+        self.tell_watches()?;
         self.locks_reclaim();
         self.core.tell_parent(Up::Start);
         self.set_standing(UplinkState::CatchingUp);
         self.locks.begin_vouched(&self.core);
+        Ok(())
+    }
+
+    /// Says what we watch, and asks for what our records touched that the parent has: it names them no more.
+    fn tell_watches(&mut self) -> Result<(), StorageError> {
+        let Watches::Kept(watches) = &self.watches else { return Ok(()) };
+        let watches = watches.in_force();
+        self.begin_rights();
+        for part in watches.chunks(IDS_PER_MESSAGE) {
+            self.core.tell_parent(Up::Watch { files: part.to_vec() });
+        }
+        let own = self.core.config.origin;
+        let mut keys = Vec::new();
+        for position in self.core.state.log().tentative_through(own, self.uplink.parent_has(own)) {
+            keys.extend(self.core.state.log_entry(position)?.touched.into_iter().map(|(key, _)| key));
+        }
+        keys.sort_unstable();
+        keys.dedup();
+        for part in keys.chunks(IDS_PER_MESSAGE / 8) {
+            self.core.tell_parent(Up::Refresh { keys: part.to_vec() });
+        }
         Ok(())
     }
 
@@ -482,12 +490,9 @@ impl<S: MetaStore> Replica<S> {
 
     pub(crate) fn upstream_timeout(&self) -> Option<Time> {
         let upstream = self.uplink.session.as_ref()?;
-        let mut next = upstream.next_ping.min(upstream.heard + self.core.config.lease);
-        if self.core.config.role == Role::Station {
-            // A time that has come waits for something else: for our disk, or for room on the line.
-            let gathered = self.gathered_at(upstream).filter(|at| *at > self.core.now);
-            next = gathered.map_or(next, |at| next.min(at));
-        }
-        Some(next)
+        let next = upstream.next_ping.min(upstream.heard + self.core.config.lease);
+        // A time that has come waits for something else: for our disk, or for room on the line.
+        let gathered = self.gathered_at(upstream).filter(|at| *at > self.core.now);
+        Some(gathered.map_or(next, |at| next.min(at)))
     }
 }

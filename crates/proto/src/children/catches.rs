@@ -1,7 +1,6 @@
 //! Children that want to catch up with the home (`upstream/catching.rs`): each is answered when it was told all that the
 //! home had when it asked.
 
-use crate::api::Role;
 use crate::children::{ChildState, Children};
 use crate::replica::Core;
 use crate::upstream::Uplink;
@@ -22,13 +21,24 @@ pub(crate) enum Catch {
     Told(CommitNumber),
 }
 
+/// What a parent answers who was asked to catch up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Caught {
+    /// It was told all that the home had, and told it on.
+    Up,
+    /// It cannot reach the home.
+    CutOff,
+}
+
 impl Children {
     /// A child wants to catch up. Answers whether it asks too much.
     pub(crate) fn handle_catch<S: MetaStore>(&mut self, core: &mut Core<S>, child: OriginId, ask: AskId) -> bool {
-        let waits = match core.config.role {
-            Role::Home => Some(Catch::Told(core.state.change())),
-            Role::Station if core.is_trusted() => Uplink::ask_catch(core).map(Catch::Home),
-            Role::Station | Role::Client => None,
+        let waits = if core.orders() {
+            Some(Catch::Told(core.state.change()))
+        } else if core.is_trusted() {
+            Uplink::ask_catch(core).map(Catch::Home)
+        } else {
+            None
         };
         let Some(row) = self.by_origin.get_mut(&child) else { return false };
         match waits {
@@ -40,7 +50,7 @@ impl Children {
     }
 
     /// The parent answered a question of ours: whoever waits for that is answered when it was told all that is here by now.
-    pub(crate) fn note_caught<S: MetaStore>(&mut self, core: &Core<S>, ask: AskId, reached: bool) {
+    pub(crate) fn note_caught<S: MetaStore>(&mut self, core: &Core<S>, ask: AskId, caught: Caught) {
         let change = core.state.change();
         let mut refused = Vec::new();
         for (origin, child) in &mut self.by_origin {
@@ -48,7 +58,7 @@ impl Children {
                 if *waits == Catch::Home(ask) {
                     *waits = Catch::Told(change);
                     self.busy.insert(*origin);
-                    if !reached {
+                    if caught == Caught::CutOff {
                         refused.push((*origin, *theirs));
                     }
                 }

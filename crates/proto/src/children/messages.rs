@@ -1,7 +1,7 @@
 //! What the replicas below us say.
 
 use super::{ASKS_MAX, ChildState, ParkedAsk, WATCHES_MAX};
-use crate::api::{PeerId, Role};
+use crate::api::PeerId;
 use crate::children::Children;
 use crate::contents::Contents;
 use crate::histories::Histories;
@@ -186,9 +186,7 @@ impl<S: MetaStore> Replica<S> {
 
     fn forward_want(&mut self, origin: OriginId, through: u64) -> Result<(), StorageError> {
         self.contents.handle_want(&mut self.core, &mut self.children, origin, through)?;
-        if self.core.config.role == Role::Station {
-            self.core.tell_parent(Up::Want { origin, through });
-        }
+        self.core.tell_parent(Up::Want { origin, through });
         Ok(())
     }
 

@@ -1,6 +1,5 @@
 //! What flows down to the children: images, answers, marks.
 
-use crate::api::Role;
 use crate::children::interest::is_interesting;
 use crate::children::told::{ImageFrame, Row, Told};
 use crate::children::{Child, ChildState, Children, ParkedAsk};
@@ -26,14 +25,14 @@ const BEHIND_MAX: Duration = Duration::from_secs(2);
 impl<S: MetaStore> Replica<S> {
     /// Gives every child that has something to get what fits.
     pub(crate) fn pump_children(&mut self) -> Result<(), StorageError> {
-        if self.core.config.role == Role::Client {
+        if !self.core.serves() {
             // It has none, and is asked at every step.
             self.children.dirty.clear();
             return Ok(());
         }
         self.children.unblock();
         for origin in std::mem::take(&mut self.children.dirty) {
-            if self.core.config.role == Role::Station {
+            if self.core.relays() {
                 // Be it that nobody below asks about this origin.
                 self.contents.settle_awaited(&mut self.core, &mut self.children, origin)?;
             }

@@ -2,6 +2,7 @@
 
 use crate::contents::Contents;
 use crate::contents::declared::LossNews;
+use crate::contents::duty::Duty;
 use std::time::Duration;
 use wayfs_types::{OriginId, RecordId, Time, Top};
 
@@ -10,6 +11,22 @@ use wayfs_types::{OriginId, RecordId, Time, Top};
 pub(crate) enum ByWriter {
     Yes,
     No,
+}
+
+/// What the driver found of contents that it looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Found {
+    Here,
+    Nowhere,
+}
+
+/// What a child says of contents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Offer {
+    /// It has them, or somebody below it, and they are on their way or can be asked for.
+    Holds,
+    /// It could give them if no holder can.
+    CouldGive,
 }
 
 impl Contents {
@@ -26,7 +43,7 @@ impl Contents {
 
     /// Client: how many bytes of what is lent have gone on.
     pub(crate) fn sent_home(&self, version: RecordId) -> u64 {
-        self.sent_home.get(&version).copied().unwrap_or(0)
+        self.author().and_then(|author| author.sent_home.get(&version)).copied().unwrap_or(0)
     }
 
     /// Server: all of some origins is wanted, and was not looked at yet.
@@ -41,17 +58,23 @@ impl Contents {
 
     /// A child's session is over.
     pub(crate) fn note_went(&mut self, child: OriginId) {
-        self.seeking.note_went(child);
+        if let Some(keeper) = self.keeper_mut() {
+            keeper.seeking.note_went(child);
+        }
     }
 
     /// A child comes: it is asked for what nobody has on record.
     pub(crate) fn ask_again(&mut self, child: OriginId) {
-        self.seeking.ask_again(child);
+        if let Some(keeper) = self.keeper_mut() {
+            keeper.seeking.ask_again(child);
+        }
     }
 
     /// A child was welcomed.
     pub(crate) fn begin_child_session(&mut self, child: OriginId) {
-        self.replacing.begin_session(child);
+        if let Some(keeper) = self.keeper_mut() {
+            keeper.replacing.begin_session(child);
+        }
     }
 
     /// What was announced so long ago that its record will not come.
@@ -61,7 +84,11 @@ impl Contents {
 
     /// When time alone changes something here.
     pub(crate) fn timeout(&self) -> Option<Time> {
-        self.replacing.timeout().into_iter().chain(self.gone_at).min()
+        match &self.duty {
+            Duty::Keeps(keeper) => keeper.replacing.timeout(),
+            Duty::Carries(carrier) => carrier.gone_at,
+            Duty::Answers(_) => None,
+        }
     }
 
     #[cfg(test)]

@@ -5,7 +5,6 @@
 //! one from the moment that the home tells it to wait no longer. While the report is there the version is lost; without it, it is
 //! not known what became of it: the file was written anew, or the report is on its way.
 
-use crate::api::Role;
 use crate::contents::lost::{LOST, Lost};
 use crate::contents::vanished::{VANISHED, Vanished};
 use crate::contents::{Contents, Missing};
@@ -109,7 +108,7 @@ impl Contents {
 
     fn fate<S: MetaStore>(core: &Core<S>, version: RecordId) -> Result<Fate, StorageError> {
         // The mark of what is stable may be ahead of the home's word on a version whose writer said that it is gone.
-        if core.config.role == Role::Station && Self::has_row(core, VANISHED, version)? {
+        if core.relays() && Self::has_row(core, VANISHED, version)? {
             return Ok(Fate::Unknown);
         }
         let Some(bytes) = core.state.store().get(&record_key(LOST, version))? else { return Ok(Fate::Told) };
@@ -119,7 +118,7 @@ impl Contents {
             }
         }
         let report = unpack::<Lost>(&bytes)?.report;
-        if core.config.role == Role::Home && report != UNREPORTED {
+        if core.orders() && report != UNREPORTED {
             return Ok(Fate::Lost);
         }
         let report = core.state.image(&Key::Conflict(report))?;

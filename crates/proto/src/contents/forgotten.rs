@@ -3,7 +3,6 @@
 //! Who answers for them writes again what its view shows (`histories/restored.rs`). What was kept for the former name goes home by the
 //! new one; what had been written over goes nowhere.
 
-use crate::api::Role;
 use crate::contents::lent::Lent;
 use crate::contents::vanished::{VANISHED, Vanished};
 use crate::contents::{Contents, Owed};
@@ -16,7 +15,7 @@ use wayfs_types::{Content, MetaStore, OriginId, RecordId, StorageError};
 impl<S: MetaStore> Replica<S> {
     /// The home lost our records after this one.
     pub(crate) fn take_over_lost(&mut self, former: OriginId, after: u64) -> Result<(), StorageError> {
-        if self.core.config.role != Role::Client {
+        if self.contents.author().is_none() {
             return Ok(());
         }
         for of in [table::LENT, table::OWED] {
@@ -38,10 +37,12 @@ impl<S: MetaStore> Replica<S> {
     /// A station took over the whole state of a home that was put back: what this does not have is not to be confirmed.
     pub(crate) fn take_over_forgotten(&mut self) -> Result<(), StorageError> {
         let mut known = Confirmed::default();
-        for version in self.contents.named.looked_for() {
-            if Histories::is_forgotten_there(&mut self.core, version, &mut known)? {
-                // What is found goes by the name under which it was written again, for which the driver looks, too.
-                self.contents.named.call_off(version);
+        if let Some(carrier) = self.contents.carrier_mut() {
+            for version in carrier.named.looked_for() {
+                if Histories::is_forgotten_there(&mut self.core, version, &mut known)? {
+                    // What is found goes by the name under which it was written again, for which the driver looks, too.
+                    carrier.named.call_off(version);
+                }
             }
         }
         for of in [table::OWED, table::MISSING] {
@@ -64,7 +65,7 @@ impl<S: MetaStore> Replica<S> {
         self.let_go(version)?;
         let Some(now) = self.histories.renamed_to(version) else { return Ok(()) };
         // The driver need not look for them.
-        let file = if self.core.config.role == Role::Client {
+        let file = if self.contents.author().is_some() {
             let looked_for = self.core.state.tx().get_raw(&record_key(VANISHED, now))?;
             let looked_for = looked_for.map(|bytes| unpack::<Vanished>(&bytes)).transpose()?;
             let Some(looked_for) = looked_for.filter(|looked_for| looked_for.content == *content) else {

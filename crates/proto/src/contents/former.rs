@@ -11,8 +11,8 @@
 //!     ◀── safe: lent. stable: let go. ─
 //! ```
 
-use crate::api::Role;
 use crate::children::Children;
+use crate::contents::duty::Duty;
 use crate::contents::lent::Lent;
 use crate::contents::{Contents, Owed};
 use crate::replica::Core;
@@ -35,11 +35,11 @@ impl Contents {
         core: &mut Core<S>,
         uplink: &mut Uplink,
     ) -> Result<(), StorageError> {
-        let (Some(said), Some(state)) = (&self.said, core.standing()) else { return Ok(()) };
+        let (Some(said), Some(state)) = (self.said(), core.standing()) else { return Ok(()) };
         let is_asked = said.former_ask.is_some_and(|ask| uplink.is_fact_asked(ask));
         let is_greeted = !matches!(state, UplinkState::Greeting | UplinkState::Forked);
         let is_any = core.state.totals().owed > 0 || core.state.totals().lent > 0;
-        if is_asked || !is_greeted || !is_any || core.config.role != Role::Client {
+        if is_asked || !is_greeted || !is_any {
             return Ok(());
         }
         let mut versions = Vec::new();
@@ -53,7 +53,7 @@ impl Contents {
             return Ok(());
         }
         let ask = uplink.ask_facts_of_our_own(core, versions);
-        if let Some(said) = self.said.as_mut() {
+        if let Some(said) = self.said_mut() {
             said.former_ask = ask;
         }
         Ok(())
@@ -67,7 +67,7 @@ impl Contents {
         version: RecordId,
         facts: Facts,
     ) -> Result<(), StorageError> {
-        if core.config.role != Role::Client || version.origin() == core.config.origin {
+        if self.author().is_none() || version.origin() == core.config.origin {
             return Ok(());
         }
         if facts.stable.holds() {
@@ -94,7 +94,7 @@ impl Contents {
 
     /// Offers all of it to a parent, once in a session.
     pub(crate) fn tell_former<S: MetaStore>(&mut self, core: &mut Core<S>) -> Result<(), StorageError> {
-        let Some(said) = self.said.as_mut().filter(|said| !said.former) else { return Ok(()) };
+        let Some(said) = self.said_mut().filter(|said| !said.former) else { return Ok(()) };
         if core.parent_stamp().is_none() {
             return Ok(());
         }
@@ -121,7 +121,7 @@ impl Contents {
 
     /// Somebody looks for a version that is owed.
     pub(crate) fn offer_former<S: MetaStore>(core: &mut Core<S>, version: RecordId, file: FileId, content: Content) {
-        if version.origin() != core.config.origin && core.config.role == Role::Client {
+        if version.origin() != core.config.origin && core.writes() {
             let held = HeldVersion { version, file, content };
             core.tell_parent(Up::Lent { versions: vec![LentVersion { held, to: None }] });
         }
@@ -142,7 +142,7 @@ impl Contents {
             }
         }
         for (origin, through) in through {
-            let Some(said) = self.said.as_mut() else { break };
+            let Some(said) = self.said_mut() else { break };
             if said.former_wanted.get(&origin).is_none_or(|asked| *asked < through) {
                 said.former_wanted.insert(origin, through);
                 core.tell_parent(Up::Want { origin, through });
@@ -157,8 +157,9 @@ impl Contents {
         core: &mut Core<S>,
         room: usize,
     ) -> Result<Vec<(RecordId, Owed)>, StorageError> {
-        let is_told = self.said.as_ref().is_some_and(|said| said.former);
-        if room == 0 || self.former_pushed || core.state.totals().owed == 0 || !is_told {
+        let Duty::Answers(author) = &mut self.duty else { return Ok(Vec::new()) };
+        let is_told = author.said.as_ref().is_some_and(|said| said.former);
+        if room == 0 || author.former_pushed || core.state.totals().owed == 0 || !is_told {
             return Ok(Vec::new());
         }
         let under_way = self.pushing.len() + self.pushed.len();
@@ -171,7 +172,7 @@ impl Contents {
                 due.push((version, unpack(&value)?));
             }
         }
-        self.former_pushed = due.len() < room;
+        author.former_pushed = due.len() < room;
         Ok(due)
     }
 

@@ -1,7 +1,7 @@
 //! What a parent notes when a child says that it has contents.
 
-use crate::api::Role;
 use crate::children::Children;
+use crate::contents::access::Offer;
 use crate::contents::{AWAITED, Contents, HOLDERS_MAX, content_of};
 use crate::histories::Histories;
 use crate::replica::Core;
@@ -21,8 +21,8 @@ impl Contents {
         for record in versions {
             match Self::missing(core, *record)? {
                 Some(mut missing) => {
-                    if core.config.role == Role::Home {
-                        self.replacing.note_told(*record, child);
+                    if let Some(keeper) = self.keeper_mut() {
+                        keeper.replacing.note_told(*record, child);
                     }
                     missing.spares.retain(|spare| *spare != child);
                     missing.holders.retain(|holder| *holder != child);
@@ -35,26 +35,28 @@ impl Contents {
                     core.state.put_row(record_key(table::MISSING, *record), pack(&missing));
                     core.state.delete_row(record_key(AWAITED, *record));
                     core.state.stage_marks(record.origin());
-                    if !was_safe && is_server && core.config.role == Role::Home {
+                    if !was_safe && is_server && self.keeper().is_some() {
                         self.let_go_older(core, *record)?;
                     }
-                    if self.seeking.is_sought(*record) {
+                    if self.keeper().is_some_and(|keeper| keeper.seeking.is_sought(*record)) {
                         // It may have been stable before it was lost here: it is not left to a policy.
                         children.tell(child, Down::Want { versions: vec![*record] });
                     }
                 }
-                None if self.is_revived(core, children, *record, child, true)? => {}
-                // It is missing by the record that brought it.
-                None if self.note_had_as_shown(*record, child) => {}
-                None if core.config.role == Role::Home => {
+                None if self.is_revived(core, children, *record, child, Offer::Holds)? => {}
+                None => {
+                    let Some(keeper) = self.keeper_mut() else { continue };
+                    // It may be missing by the record that brought it.
+                    if keeper.note_had_as_shown(*record, child) {
+                        continue;
+                    }
                     if Histories::has_record(core, *record)? {
                         Self::tell_stable(children, child, *record);
                     } else {
-                        self.replacing.note_told(*record, child);
-                        self.note_early(*record, child);
+                        keeper.replacing.note_told(*record, child);
+                        keeper.note_early(*record, child);
                     }
                 }
-                None => {}
             }
         }
         Ok(())

@@ -7,8 +7,9 @@
 //! nobody called safe. A parent calls nothing safe beyond what its client
 //! accounted for, and waits for what it is told to be held.
 
-use crate::api::{Output, PeerId, Role};
+use crate::api::{Output, PeerId};
 use crate::children::Children;
+use crate::contents::access::Offer;
 use crate::contents::{AWAITED, Contents, Missing, Owed, size_of};
 use crate::replica::{Core, StepError};
 use crate::state::tables::{origin_range, pack, parse_record_key, record_key, root_key, table, unpack};
@@ -23,7 +24,7 @@ const HELD_MAX: usize = 1024;
 impl Contents {
     /// A record of our own was sent, and so accounted for.
     pub(crate) fn account_sent(&mut self, sequence: u64) {
-        if let Some(said) = self.said.as_mut() {
+        if let Some(said) = self.said_mut() {
             said.accounted = said.accounted.max(sequence);
         }
     }
@@ -34,9 +35,7 @@ impl Contents {
     /// Accounts for records of ours that came to the parent by another way.
     pub(crate) fn tell_held<S: MetaStore>(&mut self, core: &mut Core<S>, uplink: &Uplink) -> Result<(), StorageError> {
         let own = core.config.origin;
-        let Some(said) = self.said.as_ref().filter(|_| core.config.role == Role::Client) else {
-            return Ok(());
-        };
+        let Some(said) = self.said() else { return Ok(()) };
         let (from, through) = (said.accounted, uplink.applied_of(own));
         if through <= from {
             return Ok(());
@@ -54,7 +53,7 @@ impl Contents {
             core.tell_parent(Up::Holds { through, versions: std::mem::replace(&mut versions, rest) });
         }
         core.tell_parent(Up::Holds { through, versions });
-        if let Some(said) = self.said.as_mut() {
+        if let Some(said) = self.said_mut() {
             said.accounted = through;
         }
         Ok(())
@@ -124,7 +123,7 @@ impl Contents {
             if missing.holders.iter().any(|holder| *holder != child) {
                 missing.holders.retain(|holder| *holder != child);
                 core.state.put_row(record_key(table::MISSING, record), pack(&missing));
-            } else if core.config.role == Role::Station {
+            } else if self.carrier().is_some() {
                 self.settle_missing(core, children, record, &missing);
                 // The home may have been told that somebody here holds it.
                 self.gone.insert(record, false);
@@ -156,7 +155,7 @@ impl Contents {
         if core.state.marks(child)?.stable >= version.sequence() && !Self::is_declared(core, version)? {
             // It may have been told so while its line was broken, and answers for it again when it has pushed it. But what the home
             // looks for, since its own copy is gone, the mark says nothing of; nor does a station know of that.
-            if core.config.role == Role::Home && Self::missing(core, version)?.is_none() {
+            if self.keeper().is_some() && Self::missing(core, version)?.is_none() {
                 children.tell_stable(child, version);
             }
             return Ok(());
@@ -168,8 +167,8 @@ impl Contents {
                 missing.holders.push(child);
                 missing
             }
-            None if self.is_revived(core, children, version, child, true)? => return Ok(()),
-            None if core.config.role == Role::Home => {
+            None if self.is_revived(core, children, version, child, Offer::Holds)? => return Ok(()),
+            None if self.keeper().is_some() => {
                 // It is here, or was replaced by somebody who had seen it.
                 children.tell_stable(child, version);
                 return Ok(());
@@ -187,9 +186,9 @@ impl Contents {
                 Missing { holders: vec![child], ..Missing::of(file, version, content) }
             }
         };
-        if core.config.role == Role::Station {
+        if let Some(carrier) = self.carrier_mut() {
             // The home may have been told that nobody here has it.
-            self.spares.insert(version);
+            carrier.spares.insert(version);
         }
         core.state.put_row(record_key(table::MISSING, version), pack(&missing));
         core.state.put_row(record_key(AWAITED, version), Vec::new());

@@ -1,6 +1,6 @@
 //! Where the contents of a version can be had.
 
-use crate::api::{Holder, PeerId, Role};
+use crate::api::{Holder, PeerId};
 use crate::children::Children;
 use crate::contents::vanished::VANISHED;
 use crate::contents::{Contents, HOLDERS_MAX, Missing};
@@ -48,7 +48,7 @@ impl Contents {
         file: FileId,
         version: RecordId,
     ) -> Result<Holder, StorageError> {
-        let parent = if core.config.role == Role::Home { Holder::Unknown } else { Holder::Parent };
+        let parent = if core.orders() { Holder::Unknown } else { Holder::Parent };
         let has = |of: u8| Ok::<bool, StorageError>(core.state.store().get(&record_key(of, version))?.is_some());
         if has(table::OWED)? || has(table::LENT)? {
             return Ok(Holder::Here);
@@ -64,7 +64,7 @@ impl Contents {
                 Some(holder) => holder,
                 // The file shows under this version that its bytes are lost.
                 None if has(VANISHED)? => parent,
-                None if core.config.role == Role::Home => Holder::Here,
+                None if core.orders() => Holder::Here,
                 None => Holder::Parent,
             },
             None => parent,
@@ -163,7 +163,9 @@ impl Contents {
 
     fn presence_of_holder(&self, children: &Children, version: RecordId, holder: OriginId) -> HolderPresence {
         match children.peer_of(holder) {
-            Some(_) if self.replacing.has_told(version, holder) => HolderPresence::Told,
+            Some(_) if self.keeper().is_some_and(|keeper| keeper.replacing.has_told(version, holder)) => {
+                HolderPresence::Told
+            }
             Some(_) => HolderPresence::There,
             None => HolderPresence::Away,
         }

@@ -3,8 +3,8 @@
 //! Bytes are those of contents wherever they travel: within their records, too. They are kept as running sums: the
 //! cost of a look grows neither with the log nor with the number of versions.
 
-use crate::api::Role;
 use crate::contents::Contents;
+use crate::contents::duty::Duty;
 use crate::inspect::waiting_row;
 use crate::replica::{Core, Replica};
 use crate::state::log::{Log, LogItem};
@@ -171,16 +171,16 @@ impl<S: MetaStore> Replica<S> {
     /// # Errors
     /// [`StorageError`] if it cannot be read.
     pub fn ledger(&self) -> Result<Ledger, StorageError> {
-        Ok(match self.core.config.role {
-            Role::Home => {
+        Ok(match self.contents.duty {
+            Duty::Keeps(_) => {
                 let home_lacks = self.amount_missing()?;
                 Ledger { not_safe: None, at_station: None, home_lacks }
             }
-            Role::Station => {
+            Duty::Carries(_) => {
                 let (not_safe, at_station) = (self.amount_missing()?, self.amount_at_station()?);
                 Ledger { not_safe: Some(not_safe), at_station: Some(at_station), home_lacks: not_safe + at_station }
             }
-            Role::Client => {
+            Duty::Answers(_) => {
                 let (not_safe, at_station) = self.amounts_of_own()?;
                 Ledger { not_safe: Some(not_safe), at_station: Some(at_station), home_lacks: not_safe + at_station }
             }
@@ -198,7 +198,7 @@ impl<S: MetaStore> Replica<S> {
     fn amount_at_station(&self) -> Result<Amount, StorageError> {
         let waiting = self.core.state.log().tentative_weight();
         // What is being looked for may be here, and nowhere else.
-        let (looks, looked_for) = self.contents.named.under_way();
+        let (looks, looked_for) = self.contents.carrier().map_or((0, 0), |carrier| carrier.named.under_way());
         let owed_bytes = positive(self.core.state.totals().owed_bytes).saturating_add(looked_for);
         Ok(Amount {
             records: waiting.records,
@@ -269,7 +269,7 @@ impl<S: MetaStore> Replica<S> {
 impl Contents {
     /// The marks of our own records moved, or our disk went on.
     pub(crate) fn advance_tallies<S: MetaStore>(core: &mut Core<S>) -> Result<(), StorageError> {
-        if core.config.role == Role::Client {
+        if core.writes() {
             let marks = core.state.marks_committed(core.config.origin)?;
             // What is stable is at the home, though its other clients' caches may not have been told yet.
             let elsewhere = marks.safe.max(marks.stable.min(marks.visible));

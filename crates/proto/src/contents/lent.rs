@@ -16,8 +16,10 @@
 //!
 //! A **spare** is asked for contents when no holder can be; it makes nothing safe.
 
-use crate::api::{Output, PeerId, Role};
+use crate::api::{Output, PeerId};
 use crate::children::Children;
+use crate::contents::access::Offer;
+use crate::contents::duty::{Author, Keeper};
 use crate::contents::lost::LOST;
 use crate::contents::vanished::VANISHED;
 use crate::contents::{Contents, HOLDERS_MAX, Missing, Owed, size_of};
@@ -121,7 +123,7 @@ impl Replacing {
 impl<S: MetaStore> Replica<S> {
     /// [`crate::Input::MakeRoom`]: the cache has no room but for contents that the home does not have.
     pub(crate) fn handle_make_room(&mut self) -> Result<(), StorageError> {
-        if self.core.config.role != Role::Client || self.core.state.totals().lent == 0 {
+        if self.contents.author().is_none() || self.core.state.totals().lent == 0 {
             return Ok(());
         }
         let origin = self.core.config.origin;
@@ -169,13 +171,9 @@ impl Contents {
 
     /// Tells a parent what we lent to others and could give it: of those of our records that it has.
     pub(crate) fn tell_lent<S: MetaStore>(&mut self, core: &mut Core<S>, uplink: &Uplink) -> Result<(), StorageError> {
-        if core.config.role == Role::Client {
-            self.tell_former(core)?;
-        }
+        self.tell_former(core)?;
         let own = core.config.origin;
-        let Some(said) = self.said.as_mut().filter(|_| core.config.role == Role::Client) else {
-            return Ok(());
-        };
+        let Some(said) = self.said_mut() else { return Ok(()) };
         let (from, through) = (said.lent, uplink.applied_of(own));
         if through <= from {
             return Ok(());
@@ -228,6 +226,9 @@ impl Contents {
         (safe, stable): (u64, u64),
         to: Option<Stamp>,
     ) -> Result<(), StorageError> {
+        if self.author().is_none() {
+            return Ok(());
+        }
         // What was declared lost and is here: it goes home first.
         let is_sought = Contents::is_sought;
         self.each_own(core, table::LENT, stable, is_sought, Self::take_lent)?;
@@ -307,21 +308,23 @@ impl Contents {
             core.state.stage_totals().lent_bytes -= size_of(&lent.content);
         }
         self.wanted.remove(&record);
-        self.sent_home.remove(&record);
+        if let Some(author) = self.author_mut() {
+            author.sent_home.remove(&record);
+        }
         Ok(())
     }
 
     /// The server that has our contents says how much of them has gone on.
-    pub(crate) fn note_sent_home<S: MetaStore>(&mut self, core: &Core<S>, version: RecordId, bytes: u64) {
-        let sent = &mut self.sent_home;
-        if core.config.role == Role::Client && (sent.contains_key(&version) || sent.len() < SENT_HOME_MAX) {
-            sent.insert(version, bytes);
+    pub(crate) fn note_sent_home(&mut self, version: RecordId, bytes: u64) {
+        let Some(Author { sent_home, .. }) = self.author_mut() else { return };
+        if sent_home.contains_key(&version) || sent_home.len() < SENT_HOME_MAX {
+            sent_home.insert(version, bytes);
         }
     }
 
     /// Bytes of what is lent that have gone on to the home, as far as the server that has it told.
     pub(crate) fn bytes_sent_home(&self) -> u64 {
-        self.sent_home.values().sum()
+        self.author().map_or(0, |author| author.sent_home.values().sum())
     }
 
     /// Rows of a table of contents that this client answers for.
@@ -355,21 +358,22 @@ impl Contents {
         let Some(root) = content.root() else { return Ok(()) };
         let origin = version.origin();
         let known = Self::missing(core, version)?;
-        if core.config.role == Role::Home {
+        if let Some(keeper) = self.keeper_mut() {
             match known {
                 Some(missing) => {
-                    self.replacing.note_told(version, child);
+                    keeper.replacing.note_told(version, child);
                     self.put_spare(core, children, version, missing, child, to);
                 }
                 // Only of what is missing: a child may name any number of versions.
-                None if self.is_revived(core, children, version, child, false)? => {
-                    self.replacing.note_told(version, child)
+                None if Self::lost(core, version)?.is_some() => {
+                    keeper.replacing.note_told(version, child);
+                    self.is_revived(core, children, version, child, Offer::CouldGive)?;
                 }
                 None if Histories::has_record(core, version)? => {
                     // It is here, or was replaced by somebody who had seen it.
                     children.tell_stable(child, version);
                 }
-                None => self.note_early_spare(version, child),
+                None => keeper.note_early_spare(version, child),
             }
             return Ok(());
         }
@@ -404,8 +408,11 @@ impl Contents {
                 self.put_spare(core, children, version, Missing::of(file, version, content), child, to);
             }
         }
-        self.spares.insert(version);
-        let is_wanted = self.wanted.contains(&version) || self.wanted_below.contains(&version);
+        let mut is_wanted = self.wanted.contains(&version);
+        if let Some(carrier) = self.carrier_mut() {
+            carrier.spares.insert(version);
+            is_wanted |= carrier.wanted_below.contains(&version);
+        }
         if is_said_to_be_here || is_wanted {
             children.tell(child, Down::Want { versions: vec![version] });
         }
@@ -437,14 +444,13 @@ impl Contents {
 
     /// A station tells the home of what somebody below it could give.
     pub(crate) fn tell_spares<S: MetaStore>(&mut self, core: &mut Core<S>) -> Result<(), StorageError> {
-        if core.config.role != Role::Station || self.spares.is_empty() || core.state.ticket() > core.state.stored() {
-            if !self.spares.is_empty() {
-                core.state.want_sync();
-            }
+        let Some(carrier) = self.carrier_mut().filter(|carrier| !carrier.spares.is_empty()) else { return Ok(()) };
+        if core.state.ticket() > core.state.stored() {
+            core.state.want_sync();
             return Ok(());
         }
         let mut versions = Vec::new();
-        for version in std::mem::take(&mut self.spares) {
+        for version in std::mem::take(&mut carrier.spares) {
             let Some(missing) = Self::missing(core, version)? else { continue };
             let held = HeldVersion { version, file: missing.file, content: missing.content };
             versions.push(LentVersion { held, to: missing.claimed });
@@ -464,7 +470,9 @@ impl Contents {
             }
             Ok(())
         })?;
-        self.spares.extend(spares);
+        if let Some(carrier) = self.carrier_mut() {
+            carrier.spares.extend(spares);
+        }
         Ok(())
     }
 
@@ -492,6 +500,42 @@ impl Contents {
         Ok(())
     }
 
+    /// Somebody came or went: perhaps another has to be asked for what is missing.
+    pub(crate) fn note_holders_moved<S: MetaStore>(&mut self, core: &Core<S>) {
+        if let Some(keeper) = self.keeper_mut() {
+            keeper.replacing.begin(core.now);
+        }
+    }
+}
+
+/// The parent's half.
+impl Contents {
+    /// A child says that it, or somebody below it, could give contents that another server has.
+    pub(crate) fn handle_lent<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &mut Children,
+        peer: PeerId,
+        child: OriginId,
+        versions: Vec<LentVersion>,
+    ) -> Result<(), StepError> {
+        let is_station = children.is_station(child);
+        if !is_station {
+            Self::check_lent(core, peer, child, &versions)?;
+        }
+        for lent in versions {
+            let origin = lent.held.version.origin();
+            if is_station && Children::origin_image(core, origin)?.is_some() {
+                children.add_subject(core, child, origin);
+            }
+            self.note_spare(core, children, child, lent)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whom to ask in place of a holder that is gone.
+impl Keeper {
     /// Who is to be asked for contents in place of those who have them on record: nobody as long as one of these is
     /// there, or was lately.
     fn replacements<S: MetaStore>(
@@ -536,13 +580,6 @@ impl Contents {
         Replacements::Ask(spares)
     }
 
-    /// Somebody came or went: perhaps another has to be asked for what is missing.
-    pub(crate) fn note_holders_moved<S: MetaStore>(&mut self, core: &Core<S>) {
-        if core.config.role == Role::Home {
-            self.replacing.begin(core.now);
-        }
-    }
-
     /// Who is there and could give contents; and stations that are on record as such and have not told so in their present sessions:
     /// if we were put back to an older copy, they may have been told since that we have them.
     fn spares_there(
@@ -559,43 +596,18 @@ impl Contents {
     }
 }
 
-/// The parent's half.
-impl Contents {
-    /// A child says that it, or somebody below it, could give contents that another server has.
-    pub(crate) fn handle_lent<S: MetaStore>(
-        &mut self,
-        core: &mut Core<S>,
-        children: &mut Children,
-        peer: PeerId,
-        child: OriginId,
-        versions: Vec<LentVersion>,
-    ) -> Result<(), StepError> {
-        let is_station = children.is_station(child);
-        if !is_station {
-            Self::check_lent(core, peer, child, &versions)?;
-        }
-        for lent in versions {
-            let origin = lent.held.version.origin();
-            if is_station && Children::origin_image(core, origin)?.is_some() {
-                children.add_subject(core, child, origin);
-            }
-            self.note_spare(core, children, child, lent)?;
-        }
-        Ok(())
-    }
-}
-
 /// The home's half: a holder that is gone is replaced.
 impl<S: MetaStore> Replica<S> {
     /// Goes on with the pass over what is missing, when it is time.
     pub(crate) fn replace_holders(&mut self) -> Result<(), StorageError> {
-        if self.core.config.role != Role::Home || self.contents.replacing.at.is_none_or(|at| self.core.now < at) {
+        let Some(keeper) = self.contents.keeper_mut() else { return Ok(()) };
+        if keeper.replacing.at.is_none_or(|at| self.core.now < at) {
             return Ok(());
         }
-        self.contents.seeking.begin_part();
-        self.contents.ask_under_other_numbers(&mut self.core, &self.children)?;
+        keeper.seeking.begin_part();
+        keeper.ask_under_other_numbers(&mut self.core, &self.children)?;
         let mut from = vec![table::MISSING];
-        if let Some(after) = self.contents.replacing.after {
+        if let Some(after) = keeper.replacing.after {
             from = record_key(table::MISSING, after);
             from.push(0);
         }
@@ -604,8 +616,9 @@ impl<S: MetaStore> Replica<S> {
         let mut silent: BTreeMap<OriginId, Vec<HeldVersion>> = BTreeMap::new();
         for (key, value) in &pairs {
             let (version, missing) = (parse_record_key(key)?, unpack::<Missing>(value)?);
-            match self.contents.replacements(&self.core, &self.children, &missing, version) {
-                Replacements::Held => self.contents.seeking.end(version),
+            let Some(keeper) = self.contents.keeper_mut() else { return Ok(()) };
+            match keeper.replacements(&self.core, &self.children, &missing, version) {
+                Replacements::Held => keeper.seeking.end(version),
                 Replacements::Early => {}
                 Replacements::Silent(children) => {
                     let held = HeldVersion { version, file: missing.file, content: missing.content };
@@ -614,9 +627,16 @@ impl<S: MetaStore> Replica<S> {
                 Replacements::Ask(children) if !children.is_empty() => {
                     children.into_iter().for_each(|child| wanted.entry(child).or_default().push(version));
                 }
-                Replacements::Ask(_) => self.contents.replacing.is_early |= self.seek(version, &missing)?,
+                Replacements::Ask(_) => {
+                    let is_open = self.seek(version, &missing)?;
+                    if let Some(keeper) = self.contents.keeper_mut() {
+                        keeper.replacing.is_early |= is_open;
+                    }
+                }
             }
-            self.contents.replacing.after = Some(version);
+            if let Some(keeper) = self.contents.keeper_mut() {
+                keeper.replacing.after = Some(version);
+            }
         }
         for (child, versions) in wanted {
             self.children.tell(child, Down::Want { versions });
@@ -624,7 +644,7 @@ impl<S: MetaStore> Replica<S> {
         for (child, versions) in silent {
             self.children.tell(child, Down::Seek { versions });
         }
-        let replacing = &mut self.contents.replacing;
+        let Some(Keeper { replacing, .. }) = self.contents.keeper_mut() else { return Ok(()) };
         replacing.at = if pairs.len() == PASS_PART {
             Some(self.core.now + PASS_PAUSE)
         } else {

@@ -11,9 +11,11 @@
 //! somebody who runs the volume accepts the loss ([`Replica::accept_loss`]). If the bytes turn up after all, they are
 //! taken: nothing is declared that cannot be taken back.
 
-use crate::api::{Output, Role};
+use crate::api::Output;
 use crate::children::Children;
+use crate::contents::access::{Found, Offer};
 use crate::contents::declared::LossNews;
+use crate::contents::duty::{Duty, Keeper};
 use crate::contents::previous::Previous;
 use crate::contents::vanished::{VANISHED, Vanished};
 use crate::contents::{AWAITED, Contents, HOLDERS_MAX, Missing, size_of};
@@ -138,15 +140,15 @@ impl<S: MetaStore> Replica<S> {
     /// Nobody who is there has contents on record: all are asked, and it is declared lost when nobody is left who may come.
     /// Answers whether that is yet to be decided.
     pub(crate) fn seek(&mut self, version: RecordId, missing: &Missing) -> Result<bool, StorageError> {
-        if !self.contents.seeking.by_version.contains_key(&version)
-            && self.contents.seeking.by_version.len() >= SEEKING_MAX
-        {
+        let Some(keeper) = self.contents.keeper_mut() else { return Ok(false) };
+        let by_version = &mut keeper.seeking.by_version;
+        if !by_version.contains_key(&version) && by_version.len() >= SEEKING_MAX {
             return Ok(true);
         }
         let now = self.core.now;
         let mut there: Vec<OriginId> = self.children.greeted_stations().collect();
         there.extend(Contents::writers_below(&mut self.core, &self.children, version.origin())?);
-        let sought = self.contents.seeking.by_version.entry(version);
+        let sought = by_version.entry(version);
         let sought = sought.or_insert_with(|| Sought { since: now, asked: BTreeSet::new(), look: Look::Ahead });
         let (since, look) = (sought.since, sought.look);
         let asked: Vec<OriginId> = there.into_iter().filter(|origin| sought.asked.insert(*origin)).collect();
@@ -155,7 +157,7 @@ impl<S: MetaStore> Replica<S> {
             self.children.tell(child, Down::Seek { versions: vec![held] });
         }
         if !Contents::nobody_may_come(&mut self.core, &self.children, version, missing)?
-            || self.contents.has_namesake(&mut self.core, &self.children, version, &missing.content)?
+            || keeper.has_namesake(&mut self.core, &self.children, version, &missing.content)?
         {
             return Ok(false);
         }
@@ -167,7 +169,7 @@ impl<S: MetaStore> Replica<S> {
             return Ok(false);
         }
         if look == Look::Ahead
-            && let Some(sought) = self.contents.seeking.by_version.get_mut(&version)
+            && let Some(sought) = keeper.seeking.by_version.get_mut(&version)
         {
             sought.look = Look::UnderWay;
             let (file, content) = (missing.file, missing.content.clone());
@@ -177,19 +179,18 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// The home's driver looked for contents, and asked everybody: those of a version that is sought, or what would be shown instead.
-    pub(crate) fn end_look(&mut self, version: RecordId, content: &Content, is_here: bool) -> Result<(), StepError> {
-        if let Some(top) = content.top().filter(|_| is_here) {
+    pub(crate) fn end_look(&mut self, version: RecordId, content: &Content, found: Found) -> Result<(), StepError> {
+        if let Some(top) = content.top().filter(|_| found == Found::Here) {
             self.handle_contents_here(&[top])?;
         }
-        let to_read = Contents::previous_to_read(&mut self.core, version, content, is_here)?;
-        if !self.contents.seeking.is_sought(version) {
-            return Ok(());
-        }
+        let to_read = Contents::previous_to_read(&mut self.core, version, content, found)?;
+        let Some(keeper) = self.contents.keeper_mut() else { return Ok(()) };
+        let Some(sought) = keeper.seeking.by_version.get_mut(&version) else { return Ok(()) };
         if let Some(Previous { file, content, .. }) = to_read {
             self.core.state.stage_output(Output::Seek { file, version, content });
-        } else if let Some(sought) = self.contents.seeking.by_version.get_mut(&version) {
+        } else {
             sought.look = Look::InVain;
-            self.contents.note_holders_moved(&self.core);
+            keeper.replacing.begin(self.core.now);
         }
         Ok(())
     }
@@ -199,7 +200,6 @@ impl<S: MetaStore> Replica<S> {
         let Some(missing) = Contents::missing(&mut self.core, version)? else { return Ok(()) };
         let (previous, older) =
             (Contents::previous(&mut self.core, version)?, Contents::newest_older(&mut self.core, version)?);
-        self.contents.seeking.end(version);
         self.contents.settle_missing(&mut self.core, &mut self.children, version, &missing);
         for child in Contents::all_who_wait(&self.children, version, &missing) {
             self.children.tell_stable(child, version);
@@ -233,7 +233,9 @@ impl<S: MetaStore> Replica<S> {
             // The file shows it under the report's version, and whoever has it has it under its own.
             let instead = Missing { version: report, ..instead };
             self.core.state.put_row(record_key(table::MISSING, older.record), pack(&instead));
-            self.contents.note_shown_instead(report);
+            if let Some(keeper) = self.contents.keeper_mut() {
+                keeper.note_shown_instead(report);
+            }
         }
         Contents::keep_root(&mut self.core, version, &missing.content);
         let lost = Lost { file: missing.file, content: missing.content, report, is_replaced, mtime: inode.mtime };
@@ -245,15 +247,16 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn settle_lost(&mut self) -> Result<(), StorageError> {
         for news in std::mem::take(&mut self.contents.lost_news) {
             let version = news.version;
-            match self.core.config.role {
-                Role::Home => {}
-                Role::Client => {
+            match self.contents.duty {
+                // It declared them itself.
+                Duty::Keeps(_) => {}
+                Duty::Answers(_) => {
                     self.contents.take_vanished(&mut self.core, version)?;
                     if self.histories.is_our_own(&self.core, version) {
                         Contents::put_declared(&mut self.core, news, None)?;
                     }
                 }
-                Role::Station => {
+                Duty::Carries(_) => {
                     if Contents::owed(&mut self.core, version)?.is_some() {
                         self.contents.have(version);
                     }
@@ -301,7 +304,7 @@ impl<S: MetaStore> Replica<S> {
         wall: WallTime,
         versions: &BTreeSet<RecordId>,
     ) -> Result<Vec<GivenUp>, GrantError> {
-        if self.core.config.role != Role::Home {
+        if !self.core.orders() {
             return Err(GrantError::NotHome);
         }
         self.core.now = self.core.now.max(now);
@@ -335,7 +338,7 @@ impl Contents {
             let (lost, since) = (report.record, report.time);
             return Ok(Some(LostContent { version: lost, file, path, report: Some(version), since, shows_older }));
         }
-        if core.config.role != Role::Client {
+        if !core.writes() {
             return Ok(None);
         }
         let Some(bytes) = core.state.store().get(&record_key(VANISHED, version))? else { return Ok(None) };
@@ -347,7 +350,7 @@ impl Contents {
     /// Versions whose bytes nobody has, at most so many of each sort: those that the home has not decided upon first.
     pub(crate) fn lost_contents<S: MetaStore>(core: &Core<S>, limit: usize) -> Result<Vec<LostContent>, StorageError> {
         let mut lost = Vec::new();
-        if core.config.role == Role::Client {
+        if core.writes() {
             for (key, value) in core.state.store().scan(&[VANISHED], &[VANISHED + 1], limit)? {
                 let (version, Vanished { file, at, .. }) = (parse_record_key(&key)?, unpack(&value)?);
                 let path = core.state.path_of(file)?;
@@ -403,24 +406,6 @@ impl Contents {
         Ok(away)
     }
 
-    /// While a session of a machine is open, what it says under another of its numbers of contents that it wrote under this one is not its
-    /// writer's word (`note_gone`): two copies may run. When the session has ended the other is asked again.
-    pub(crate) fn ask_under_other_numbers<S: MetaStore>(
-        &mut self,
-        core: &mut Core<S>,
-        children: &Children,
-    ) -> Result<(), StorageError> {
-        for went in std::mem::take(&mut self.seeking.went) {
-            let there: Vec<OriginId> = children.all().filter(|other| *other != went).collect();
-            for other in there {
-                if children.peer_of(other).is_some() && Self::speaks_for(core, other, went)? {
-                    self.seeking.ask_again(other);
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// Whether all who may have contents said no, or are turned away for good.
     fn nobody_may_come<S: MetaStore>(
         core: &mut Core<S>,
@@ -453,22 +438,6 @@ impl Contents {
             }
         }
         Ok(false)
-    }
-
-    /// Whether a machine that may still come has the same contents on record under another name.
-    fn has_namesake<S: MetaStore>(
-        &mut self,
-        core: &mut Core<S>,
-        children: &Children,
-        version: RecordId,
-        content: &Content,
-    ) -> Result<bool, StorageError> {
-        let Some(top) = content.top() else { return Ok(false) };
-        let two = match self.seeking.may_come.entry(top) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(new) => new.insert(Self::two_that_may_come(core, children, top)?),
-        };
-        Ok(two.iter().any(|other| *other != version))
     }
 
     fn two_that_may_come<S: MetaStore>(
@@ -506,7 +475,7 @@ impl Contents {
         child: OriginId,
     ) -> Result<(), StorageError> {
         let mut all: Vec<HeldVersion> = Vec::new();
-        if core.config.role == Role::Station {
+        if self.carrier().is_some() {
             all.extend(self.sought.values().cloned());
         }
         core.state.each(&[LOST], &[LOST + 1], |key, value| {
@@ -541,9 +510,9 @@ impl Contents {
         children: &mut Children,
         version: RecordId,
         child: OriginId,
-        is_holder: bool,
+        offer: Offer,
     ) -> Result<bool, StorageError> {
-        if core.config.role != Role::Home {
+        if self.keeper().is_none() {
             return Ok(false);
         }
         let Some(lost) = Self::lost(core, version)? else { return Ok(false) };
@@ -556,12 +525,15 @@ impl Contents {
             self.note_row(table::MISSING, version);
         }
         let is_client = children.is_client(child);
-        if is_holder && is_client {
+        if offer == Offer::Holds && is_client {
             core.state.put_row(record_key(AWAITED, version), Vec::new());
             self.note_awaited(version);
             core.state.stage_marks(version.origin());
         }
-        let row = if is_holder { &mut missing.holders } else { &mut missing.spares };
+        let row = match offer {
+            Offer::Holds => &mut missing.holders,
+            Offer::CouldGive => &mut missing.spares,
+        };
         if !row.contains(&child) && row.len() < HOLDERS_MAX {
             row.push(child);
         }
@@ -625,6 +597,43 @@ impl Contents {
             core.state.put_image(key, None)?;
         }
         Ok(())
+    }
+}
+
+/// Who may still come with what is sought.
+impl Keeper {
+    /// While a session of a machine is open, what it says under another of its numbers of contents that it wrote under this one is not its
+    /// writer's word (`note_gone`): two copies may run. When the session has ended the other is asked again.
+    pub(super) fn ask_under_other_numbers<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &Children,
+    ) -> Result<(), StorageError> {
+        for went in std::mem::take(&mut self.seeking.went) {
+            let there: Vec<OriginId> = children.all().filter(|other| *other != went).collect();
+            for other in there {
+                if children.peer_of(other).is_some() && Contents::speaks_for(core, other, went)? {
+                    self.seeking.ask_again(other);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a machine that may still come has the same contents on record under another name.
+    fn has_namesake<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        children: &Children,
+        version: RecordId,
+        content: &Content,
+    ) -> Result<bool, StorageError> {
+        let Some(top) = content.top() else { return Ok(false) };
+        let two = match self.seeking.may_come.entry(top) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(Contents::two_that_may_come(core, children, top)?),
+        };
+        Ok(two.iter().any(|other| *other != version))
     }
 }
 

@@ -17,9 +17,10 @@
 //! too much was under way, or before a restart, is found again by the numbers of
 //! changes: up to [`Named::through`] nothing is left to look for.
 
-use crate::api::{Output, Role};
+use crate::api::Output;
 use crate::children::Children;
 use crate::contents::Contents;
+use crate::contents::duty::Carrier;
 use crate::replica::Core;
 use crate::state::tables::{change_key, number_key, pack, parse_change, table, unpack};
 use std::collections::BTreeMap;
@@ -84,10 +85,10 @@ impl Contents {
         not_here: &[RecordId],
     ) -> Result<(), StorageError> {
         for version in not_here {
-            self.named.under_way.remove(version);
+            self.look_ended(*version);
         }
         for version in here {
-            let Some((file, content)) = self.named.under_way.remove(version) else { continue };
+            let Some((file, content)) = self.look_ended(*version) else { continue };
             if self.stable_alone(*version).is_some() {
                 continue;
             }
@@ -99,11 +100,18 @@ impl Contents {
         Ok(())
     }
 
+    /// The driver has looked. Answers for what, if anybody wants to know still.
+    fn look_ended(&mut self, version: RecordId) -> Option<(FileId, Content)> {
+        self.carrier_mut()?.named.under_way.remove(&version)
+    }
+
     /// A restart forgot what was looked for last.
     pub(crate) fn read_named<S: MetaStore>(&mut self, core: &Core<S>) -> Result<(), StorageError> {
         let through = core.state.store().get(LOOKED)?.map(|bytes| unpack(&bytes)).transpose()?.unwrap_or_default();
-        self.named.written = through;
-        self.named.abandon();
+        if let Some(carrier) = self.carrier_mut() {
+            carrier.named.written = through;
+            carrier.named.abandon();
+        }
         Ok(())
     }
 
@@ -114,7 +122,7 @@ impl Contents {
         core: &mut Core<S>,
         cut: &[KeyImage],
     ) -> Result<(), StorageError> {
-        if core.config.role != Role::Station {
+        if self.carrier().is_none() {
             return Ok(());
         }
         for pair in cut {
@@ -131,13 +139,14 @@ impl Contents {
     /// Goes on with what was not looked at yet.
     pub(crate) fn look_at_rest<S: MetaStore>(&mut self, core: &mut Core<S>) -> Result<(), StorageError> {
         // In the first catch-up, and while the home writes again what it lost, it is not known yet what it has.
-        if core.config.role != Role::Station || !core.state.synced() || core.state.rescues() {
+        let Some(Carrier { named, .. }) = self.carrier().filter(|_| core.state.synced() && !core.state.rescues())
+        else {
             return Ok(());
-        }
-        if self.named.is_behind && self.named.has_room() {
+        };
+        if named.is_behind && named.has_room() {
             self.look_at_page(core)?;
         }
-        let (named, change) = (&mut self.named, core.state.change());
+        let (Some(Carrier { named, .. }), change) = (self.carrier_mut(), core.state.change()) else { return Ok(()) };
         if named.is_behind || !named.under_way.is_empty() {
             return Ok(());
         }
@@ -150,10 +159,11 @@ impl Contents {
     }
 
     fn look_at_page<S: MetaStore>(&mut self, core: &mut Core<S>) -> Result<(), StorageError> {
-        let from = change_key(table::CHANGE, self.named.through.next());
+        let Some(Carrier { named, .. }) = self.carrier_mut() else { return Ok(()) };
+        let from = change_key(table::CHANGE, named.through.next());
         let pairs = core.state.store().scan(&from, &number_key(table::CHANGE, u64::MAX), PAGE)?;
-        self.named.is_behind = pairs.len() == PAGE;
-        core.more_work |= self.named.is_behind;
+        named.is_behind = pairs.len() == PAGE;
+        core.more_work |= named.is_behind;
         for pair in &pairs {
             let (number, key) = parse_change(pair)?;
             if let Key::Inode(file) = key
@@ -161,12 +171,13 @@ impl Contents {
             {
                 self.look_here(core, file, &inode)?;
             }
-            if !self.named.has_room() {
+            let Some(Carrier { named, .. }) = self.carrier_mut() else { return Ok(()) };
+            if !named.has_room() {
                 // The last one may not have found any.
-                self.named.is_behind = true;
+                named.is_behind = true;
                 return Ok(());
             }
-            self.named.through = number;
+            named.through = number;
         }
         Ok(())
     }
@@ -174,20 +185,20 @@ impl Contents {
     /// Has the driver look for the contents of a version, unless it is known who has them.
     fn look_here<S: MetaStore>(&mut self, core: &mut Core<S>, file: FileId, inode: &Inode) -> Result<(), StorageError> {
         let version = inode.version;
-        let is_known = self.named.under_way.contains_key(&version)
-            || self.stable_alone(version).is_some()
+        let is_known = self.stable_alone(version).is_some()
             || core.state.marks(version.origin())?.stable >= version.sequence()
             || Self::owed(core, version)?.is_some()
             || Self::missing(core, version)?.is_some();
-        if is_known {
+        let Some(Carrier { named, .. }) = self.carrier_mut().filter(|_| !is_known) else { return Ok(()) };
+        if named.under_way.contains_key(&version) {
             return Ok(());
         }
-        if !self.named.has_room() {
-            self.named.is_behind = true;
+        if !named.has_room() {
+            named.is_behind = true;
             return Ok(());
         }
         let content = inode.content.clone();
-        self.named.under_way.insert(version, (file, content.clone()));
+        named.under_way.insert(version, (file, content.clone()));
         core.state.stage_output(Output::LookHere { file, version, content });
         Ok(())
     }

@@ -4,7 +4,6 @@
 //! If they turn up at their writer after all, its row says that it answers for them, and no mark tells when somebody else has them.
 //! So nothing is called safe that a row says is here only, and nothing stable that a row says is not at the home.
 
-use crate::api::Role;
 use crate::contents::Contents;
 use crate::contents::lent::Lent;
 use crate::replica::{Core, Replica};
@@ -17,7 +16,7 @@ impl<S: MetaStore> Replica<S> {
     /// The parent has contents of ours on its disk that we kept behind the mark, since they were looked for: they are safe, and not
     /// at the home yet. What nobody looks for the mark itself tells.
     pub(crate) fn lend_what_was_sought(&mut self, record: RecordId) -> Result<(), StorageError> {
-        let is_ours = self.core.config.role == Role::Client && record.origin() == self.core.config.origin;
+        let is_ours = self.contents.author().is_some() && record.origin() == self.core.config.origin;
         if !is_ours || !self.contents.is_sought(&record) || !self.contents.pushed.contains(&record) {
             return Ok(());
         }

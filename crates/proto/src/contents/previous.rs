@@ -7,7 +7,7 @@
 //!
 //! A station notes what its clients' records took the place of, too: for a home that is put back to before both (`histories/written_over.rs`).
 
-use crate::api::Role;
+use crate::contents::access::Found;
 use crate::contents::superseded::Superseded;
 use crate::contents::{Contents, Missing, Owed, content_of};
 use crate::replica::Core;
@@ -90,7 +90,7 @@ impl Contents {
         record: &Record,
     ) -> Result<Option<Replaced>, StorageError> {
         let Op::Store { file, content, .. } = &record.op else { return Ok(None) };
-        if core.config.role == Role::Client || content.root().is_none() {
+        if core.writes() || content.root().is_none() {
             return Ok(None);
         }
         let file = *file;
@@ -126,7 +126,7 @@ impl Contents {
         if let Some(previous) = previous {
             core.state.put_row(record_key(PREVIOUS, record.id), pack(&previous));
         }
-        if let Some(older) = older.filter(|_| missing.safe.is_none() && core.config.role == Role::Home) {
+        if let Some(older) = older.filter(|_| missing.safe.is_none() && core.orders()) {
             core.state.put_row(record_key(OLDER, record.id), pack(&older));
         }
         Ok(())
@@ -251,11 +251,11 @@ impl Contents {
         core: &mut Core<S>,
         version: RecordId,
         looked_for: &Content,
-        is_here: bool,
+        found: Found,
     ) -> Result<Option<Previous>, StorageError> {
         let Some(previous) = Self::previous(core, version)? else { return Ok(None) };
         if previous.content == *looked_for {
-            if !is_here {
+            if found == Found::Nowhere {
                 tracing::error!(%version, file = %previous.file, "what was kept in case this version is lost is nowhere");
                 core.state.delete_row(record_key(PREVIOUS, version));
             }

@@ -4,7 +4,7 @@
 //! the engine another input, so that the view is the one that the output is about. A machine that is opened is told first
 //! what waits ([`Replica::recall_unsent`]).
 
-use crate::api::{Output, Role};
+use crate::api::Output;
 use crate::contents::{Contents, Missing, Owed};
 use crate::replica::{Core, Replica};
 use crate::state::happenings::{Happening, What};
@@ -38,7 +38,7 @@ impl<S: MetaStore> Replica<S> {
         wall: WallTime,
         limit: usize,
     ) -> Result<Vec<Input>, StorageError> {
-        let Some(Recall { of, from }) = recall.take().filter(|_| self.core.config.role == Role::Station) else {
+        let Some(Recall { of, from }) = recall.take().filter(|_| self.contents.carrier().is_some()) else {
             return Ok(Vec::new());
         };
         let rows = self.core.state.store().scan(&from, &[of + 1], limit)?;
@@ -83,7 +83,7 @@ impl Contents {
         core: &Core<S>,
         output: &Output,
     ) -> Result<Option<Input>, StorageError> {
-        if core.config.role != Role::Station {
+        if !core.relays() {
             return Ok(None);
         }
         Ok(match output {

@@ -1,7 +1,8 @@
 //! Contents on their way to the parent: which it wants, which are due, which it is told of.
 
-use crate::api::{Output, Role};
+use crate::api::Output;
 use crate::children::Children;
+use crate::contents::duty::Duty;
 use crate::contents::{Contents, Owed};
 use crate::replica::{Core, Replica};
 use crate::state::tables::{origin_range, parse_record_key, record_key, table, unpack};
@@ -43,10 +44,10 @@ impl Contents {
             self.tell_haves(core);
             self.tell_spares(core)?;
         }
-        let due = match core.config.role {
-            Role::Home => return Ok(()),
-            Role::Station => self.due_of_wanted(core, children)?,
-            Role::Client => {
+        let due = match self.duty {
+            Duty::Keeps(_) => return Ok(()),
+            Duty::Carries(_) => self.due_of_wanted(core, children)?,
+            Duty::Answers(_) => {
                 let mut due = self.owed_due(core)?;
                 due.extend(self.lent_due(core)?);
                 let room = core.config.pushes_max.saturating_sub(self.pushing.len() + due.len());
@@ -64,14 +65,15 @@ impl Contents {
     pub(crate) fn owed_due<S: MetaStore>(&mut self, core: &mut Core<S>) -> Result<Vec<(RecordId, Owed)>, StorageError> {
         let durable = core.state.own_durable();
         let room = core.config.pushes_max.saturating_sub(self.pushing.len());
-        if room == 0 || self.push_cursor >= durable || core.state.totals().owed == 0 {
+        let Duty::Answers(author) = &mut self.duty else { return Ok(Vec::new()) };
+        if room == 0 || author.push_cursor >= durable || core.state.totals().owed == 0 {
             return Ok(Vec::new());
         }
         let origin = core.config.origin;
         let (until, _) = origin_range(table::OWED, origin, durable + 1);
         let mut due = Vec::new();
         while due.len() < room {
-            let (from, _) = origin_range(table::OWED, origin, self.push_cursor + 1);
+            let (from, _) = origin_range(table::OWED, origin, author.push_cursor + 1);
             let rows = core.state.tx().scan_raw(&from, &until, room)?;
             let is_end = rows.len() < room;
             for (key, value) in rows {
@@ -79,14 +81,14 @@ impl Contents {
                 if due.len() == room {
                     break;
                 }
-                self.push_cursor = version.sequence();
+                author.push_cursor = version.sequence();
                 if !self.pushing.contains(&version) && !self.pushed.contains(&version) {
                     due.push((version, unpack(&value)?));
                 }
             }
             // What did not fit is looked for again from the last that did.
             if is_end && due.len() < room {
-                self.push_cursor = durable;
+                author.push_cursor = durable;
                 break;
             }
         }
@@ -100,9 +102,9 @@ impl Contents {
         children: &mut Children,
         version: RecordId,
     ) {
-        match core.config.role {
-            Role::Home => Self::want_from_children(core, children, &[version]),
-            Role::Station | Role::Client => {
+        match self.duty {
+            Duty::Keeps(_) => Self::want_from_children(core, children, &[version]),
+            Duty::Carries(_) | Duty::Answers(_) => {
                 self.wanted.insert(version);
             }
         }
@@ -116,11 +118,11 @@ impl Contents {
         origin: OriginId,
         through: u64,
     ) -> Result<(), StorageError> {
-        if core.config.role != Role::Client {
+        if self.author().is_none() {
             // A client pushes all that it owes as it is.
             self.want_of(core, children, origin, through)?;
         }
-        if core.config.role != Role::Home {
+        if self.keeper().is_none() {
             let known = self.wanted_through.entry(origin).or_insert(0);
             *known = (*known).max(through);
         }
@@ -136,7 +138,7 @@ impl Contents {
         through: u64,
     ) -> Result<(), StorageError> {
         // A home lacks nothing of whom it does not know. A station may owe what a home that was put back has forgotten.
-        if core.config.role == Role::Home && Children::origin_image(core, origin)?.is_none() {
+        if self.keeper().is_some() && Children::origin_image(core, origin)?.is_none() {
             return Ok(());
         }
         let (from, known) = self.wants.entry(origin).or_default();
@@ -151,8 +153,8 @@ impl Contents {
         children: &mut Children,
     ) -> Result<bool, StorageError> {
         let Some((&origin, &(from, through))) = self.wants.first_key_value() else { return Ok(false) };
-        let (is_home, most) = (core.config.role == Role::Home, core.config.wants_max);
-        let of = if is_home { table::MISSING } else { table::OWED };
+        let (is_end, most) = (self.keeper().is_some(), core.config.wants_max);
+        let of = if is_end { table::MISSING } else { table::OWED };
         let (first, _) = origin_range(of, origin, from);
         let (until, _) = origin_range(of, origin, through.saturating_add(1).min(RecordId::SEQUENCE_MAX));
         let pairs = core.state.tx().scan_raw(&first, &until, most)?;
@@ -161,7 +163,7 @@ impl Contents {
             Some(last) => self.wants.insert(origin, (last.sequence() + 1, through)),
             None => self.wants.remove(&origin),
         };
-        if is_home {
+        if is_end {
             Self::want_from_children(core, children, &versions);
         } else {
             self.wanted.extend(versions);
@@ -213,14 +215,14 @@ impl Contents {
         children: &mut Children,
         versions: Vec<RecordId>,
     ) -> Result<(), StorageError> {
-        if core.config.role == Role::Station {
+        if let Some(carrier) = self.carrier_mut() {
             // What is below us has to come here first.
             Self::want_from_children(core, children, &versions);
-            self.called.extend(&versions);
+            carrier.called.extend(&versions);
         }
         for version in versions {
             let is_ours = Self::owed(core, version)?.is_some() || Self::lent(core, version)?.is_some();
-            if core.config.role == Role::Client && !is_ours {
+            if self.author().is_some() && !is_ours {
                 // We were put back to before we wrote it: somebody else is to be asked.
                 let writer = Self::is_vanished(core, version)?;
                 self.gone.insert(version, writer);
@@ -232,13 +234,12 @@ impl Contents {
     }
 
     pub(crate) fn tell_haves<S: MetaStore>(&mut self, core: &mut Core<S>) {
-        if core.config.role != Role::Station || self.haves.is_empty() || core.state.ticket() > core.state.stored() {
-            if !self.haves.is_empty() {
-                core.state.want_sync();
-            }
+        let Some(carrier) = self.carrier_mut().filter(|carrier| !carrier.haves.is_empty()) else { return };
+        if core.state.ticket() > core.state.stored() {
+            core.state.want_sync();
             return;
         }
-        let versions: Vec<RecordId> = std::mem::take(&mut self.haves).into_iter().collect();
+        let versions: Vec<RecordId> = std::mem::take(&mut carrier.haves).into_iter().collect();
         for part in versions.chunks(VERSIONS_PER_MESSAGE) {
             core.tell_parent(Up::Have { versions: part.to_vec() });
         }
@@ -274,11 +275,12 @@ impl Contents {
     }
 
     fn wanted_next<S: MetaStore>(&self, core: &Core<S>) -> Vec<RecordId> {
+        let Some(carrier) = self.carrier() else { return Vec::new() };
         let room = core.config.pushes_max.saturating_sub(self.pushing.len());
         self.wanted
             .iter()
             .filter(|version| !self.pushing.contains(version) && !self.pushed.contains(version))
-            .filter(|version| !self.cancelled.contains(version) && Self::is_sent(core, **version))
+            .filter(|version| !carrier.cancelled.contains(version) && Self::is_sent(core, **version))
             .take(room)
             .copied()
             .collect()
@@ -297,7 +299,9 @@ impl Contents {
             owed.push(parse_record_key(key)?);
             Ok(())
         })?;
-        self.haves.extend(owed);
+        if let Some(carrier) = self.carrier_mut() {
+            carrier.haves.extend(owed);
+        }
         Ok(())
     }
 
@@ -326,6 +330,7 @@ impl Contents {
         candidates: &[RecordId],
     ) -> Result<Vec<(RecordId, Owed)>, StorageError> {
         let mut due = Vec::new();
+        let Duty::Carries(carrier) = &mut self.duty else { return Ok(due) };
         for version in candidates.iter().copied() {
             match core.state.tx().get_raw(&record_key(table::OWED, version))? {
                 Some(bytes) => {
@@ -333,7 +338,7 @@ impl Contents {
                     // Of a removed file nobody needs them any more: the home says so when it has the removal. (What became one
                     // with an equal file is there.)
                     let is_gone = Self::is_gone(core, owed.file)? && Self::is_gone(core, FileId::made_by(version))?;
-                    if is_gone && !self.called.contains(&version) {
+                    if is_gone && !carrier.called.contains(&version) {
                         self.wanted.remove(&version);
                     } else {
                         due.push((version, owed));
@@ -341,14 +346,14 @@ impl Contents {
                 }
                 None if Self::missing(core, version)?.is_none() => {
                     self.wanted.remove(&version);
-                    if self.called.remove(&version) {
+                    if carrier.called.remove(&version) {
                         // The home has us on record for what we know by another name, or not any more: it is to ask others.
                         self.gone.insert(version, false);
                     }
                 }
                 None => {
                     self.wanted.remove(&version);
-                    self.wanted_below.insert(version);
+                    carrier.wanted_below.insert(version);
                 }
             }
         }
@@ -357,7 +362,7 @@ impl Contents {
 
     /// Whether nothing is left to push.
     pub(crate) fn pushes_done(&self) -> bool {
-        self.pushing.is_empty() && self.haves.is_empty()
+        self.pushing.is_empty() && self.carrier().is_none_or(|carrier| carrier.haves.is_empty())
     }
 
     /// Whether nobody needs what a file holds. A version that became a copy has its record's number for its file, and may be shown there

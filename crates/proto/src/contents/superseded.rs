@@ -33,7 +33,7 @@ impl Contents {
         core: &mut Core<S>,
         children: &mut Children,
     ) -> Result<(), StorageError> {
-        while let Some(superseded) = self.superseded.pop() {
+        while let Some(superseded) = self.keeper_mut().and_then(|keeper| keeper.superseded.pop()) {
             for record in Self::records_with(core, superseded.top)? {
                 let Some(missing) = Self::missing(core, record)? else { continue };
                 if missing.version != superseded.version || Self::is_kept(core, superseded, record)? {
@@ -57,7 +57,7 @@ impl Contents {
                 continue;
             }
             let by = shown.filter(|inode| inode.content.root().is_some()).map(|inode| inode.version);
-            self.superseded.push(Superseded { version, top, by });
+            self.supersede([Superseded { version, top, by }]);
         }
     }
 
@@ -76,7 +76,9 @@ impl Contents {
             }
             Ok(())
         })?;
-        instead.into_iter().for_each(|version| self.note_shown_instead(version));
+        if let Some(keeper) = self.keeper_mut() {
+            instead.into_iter().for_each(|version| keeper.note_shown_instead(version));
+        }
         for (record, missing) in waiting {
             if Histories::has_record(core, record)? && Self::lost(core, record)?.is_none() {
                 let noted = missing.content.top().map(|top| (missing.file, missing.version, top));

@@ -12,8 +12,10 @@
 //!                             (dropped) ◀───────────────────── Stable ───────────────  lost, or found elsewhere
 //! ```
 
-use crate::api::{Output, PeerId, Role};
+use crate::api::{Output, PeerId};
 use crate::children::Children;
+use crate::contents::access::Found;
+use crate::contents::duty::{Author, Duty, Keeper};
 use crate::contents::lent::{AWAY_MAX, Lent};
 use crate::contents::{AWAITED, Contents, Missing, Owed, size_of};
 use crate::histories::Histories;
@@ -51,44 +53,51 @@ impl<S: MetaStore> Replica<S> {
         &mut self,
         (file, version): (FileId, RecordId),
         content: Content,
-        is_here: bool,
+        found: Found,
     ) -> Result<(), StepError> {
-        if self.core.config.role == Role::Client {
+        if self.contents.author().is_some() {
             self.requests.note_levels_moved();
         }
         if self.contents.is_stale_look(version) {
             return Ok(());
         }
-        match (self.core.config.role, is_here) {
-            (Role::Home, _) => self.end_look(version, &content, is_here)?,
-            (Role::Station, true) => {
+        match self.contents.duty {
+            Duty::Keeps(_) => self.end_look(version, &content, found)?,
+            Duty::Carries(_) if found == Found::Here => {
                 if let Some(missing) = Contents::missing(&mut self.core, version)? {
                     self.contents.settle_missing(&mut self.core, &mut self.children, version, &missing);
                 }
                 self.contents.owe(&mut self.core, version, file, content)?;
             }
-            (Role::Client, true) if Contents::owed(&mut self.core, version)?.is_some() => {}
-            // Written again, and not sent yet: it goes up like all that is new.
-            (Role::Client, true)
-                if version.origin() == self.core.config.origin
-                    && version.sequence()
-                        > self.uplink.sent_through().max(self.uplink.parent_has(self.core.config.origin)) =>
-            {
-                self.contents.take_vanished(&mut self.core, version)?;
-                self.contents.owe(&mut self.core, version, file, content)?;
-                self.core.state.stage_own_marks();
+            // The home may have us on record for it.
+            Duty::Carries(_) => {
+                if !Contents::is_held_below(&mut self.core, &self.children, version)? {
+                    self.contents.gone.insert(version, false);
+                }
             }
-            // Only writers are asked.
-            (Role::Client, true) => self.contents.lend_again(&mut self.core, &self.uplink, version, file, content)?,
-            (Role::Client, false) => {
+            Duty::Answers(_) if found == Found::Here => self.answer_again(version, file, content)?,
+            Duty::Answers(_) => {
                 self.contents.gone.insert(version, true);
             }
-            // The home may have us on record for it.
-            (Role::Station, false) if !Contents::is_held_below(&mut self.core, &self.children, version)? => {
-                self.contents.gone.insert(version, false);
-            }
-            (Role::Station, false) => {}
         }
+        Ok(())
+    }
+
+    /// Contents of ours that were looked for are here.
+    fn answer_again(&mut self, version: RecordId, file: FileId, content: Content) -> Result<(), StorageError> {
+        if Contents::owed(&mut self.core, version)?.is_some() {
+            return Ok(());
+        }
+        let own = self.core.config.origin;
+        let sent = self.uplink.sent_through().max(self.uplink.parent_has(own));
+        if version.origin() != own || version.sequence() <= sent {
+            // Only writers are asked.
+            return self.contents.lend_again(&mut self.core, &self.uplink, version, file, content);
+        }
+        // Written again, and not sent yet: it goes up like all that is new.
+        self.contents.take_vanished(&mut self.core, version)?;
+        self.contents.owe(&mut self.core, version, file, content)?;
+        self.core.state.stage_own_marks();
         Ok(())
     }
 }
@@ -101,7 +110,7 @@ impl Contents {
         children: &Children,
         uplink: &Uplink,
     ) -> Result<(), StorageError> {
-        if core.config.role == Role::Home || self.gone.is_empty() || !core.has_parent() {
+        if self.gone.is_empty() || !core.has_parent() {
             return Ok(());
         }
         let (mut by_writer, mut others) = (Vec::new(), Vec::new());
@@ -110,7 +119,7 @@ impl Contents {
                 continue;
             }
             self.gone.remove(&version);
-            if core.config.role == Role::Station && Self::is_held_below(core, children, version)? {
+            if self.carrier().is_some() && Self::is_held_below(core, children, version)? {
                 continue;
             }
             if writer { by_writer.push(version) } else { others.push(version) }
@@ -126,12 +135,11 @@ impl Contents {
     /// Whether the parent has the record of a version of our log, so that a word about its contents says something to it.
     fn is_known_above<S: MetaStore>(core: &Core<S>, uplink: &Uplink, version: RecordId) -> bool {
         let applied = uplink.applied_of(version.origin());
-        let is_ours = match core.config.role {
-            Role::Client => version.origin() == core.config.origin,
-            Role::Station | Role::Home => {
-                let item = core.state.log().position_of(version).and_then(|position| core.state.log().item(position));
-                item.is_some_and(|item| item.tentative)
-            }
+        let is_ours = if core.writes() {
+            version.origin() == core.config.origin
+        } else {
+            let item = core.state.log().position_of(version).and_then(|position| core.state.log().item(position));
+            item.is_some_and(|item| item.tentative)
         };
         !is_ours || version.sequence() <= applied
     }
@@ -144,10 +152,11 @@ impl Contents {
         children: &mut Children,
         uplink: &Uplink,
     ) -> Result<(), StorageError> {
-        if self.gone_at.is_none_or(|at| core.now < at) {
+        let Some(carrier) = self.carrier_mut() else { return Ok(()) };
+        if carrier.gone_at.is_none_or(|at| core.now < at) {
             return Ok(());
         }
-        self.gone_at = None;
+        carrier.gone_at = None;
         let (mut gone, mut doubtful) = (Vec::new(), Vec::new());
         core.state.each(&[table::MISSING], &[table::MISSING + 1], |key, value| {
             let (version, missing) = (parse_record_key(key)?, unpack::<Missing>(value)?);
@@ -185,13 +194,12 @@ impl Contents {
         let mut below = Vec::new();
         for HeldVersion { version, file, content } in versions {
             if Self::owed(core, version)?.is_some() {
-                match core.config.role {
-                    Role::Station => self.have(version),
+                if self.author().is_some() {
                     // It is told and pushed like all that nobody has called safe, whatever is said of what came later.
-                    Role::Client | Role::Home => {
-                        self.keep_sought(HeldVersion { version, file, content: content.clone() });
-                        Self::offer_former(core, version, file, content);
-                    }
+                    self.keep_sought(HeldVersion { version, file, content: content.clone() });
+                    Self::offer_former(core, version, file, content);
+                } else {
+                    self.have(version);
                 }
                 continue;
             }
@@ -206,36 +214,35 @@ impl Contents {
                 self.gone.insert(version, true);
                 continue;
             }
-            if Self::is_held_below(core, children, version)? {
-                self.spares.insert(version);
-                continue;
-            }
-            let held = HeldVersion { version, file, content: content.clone() };
-            if core.config.role == Role::Station {
+            let is_held_below = Self::is_held_below(core, children, version)?;
+            if let Some(carrier) = self.carrier_mut() {
+                if is_held_below {
+                    carrier.spares.insert(version);
+                    continue;
+                }
+                let held = HeldVersion { version, file, content: content.clone() };
                 self.keep_sought(held.clone());
+                below.push(held);
             }
-            below.push(held);
             self.look(core, file, version, content);
         }
-        if core.config.role == Role::Station && !below.is_empty() {
-            let mut by_child: BTreeMap<OriginId, Vec<HeldVersion>> = BTreeMap::new();
-            for held in below {
-                for child in Self::writers_below(core, children, held.version.origin())? {
-                    by_child.entry(child).or_default().push(held.clone());
-                }
+        let mut by_child: BTreeMap<OriginId, Vec<HeldVersion>> = BTreeMap::new();
+        for held in below {
+            for child in Self::writers_below(core, children, held.version.origin())? {
+                by_child.entry(child).or_default().push(held.clone());
             }
-            for (child, versions) in by_child {
-                children.tell(child, Down::Seek { versions });
-            }
+        }
+        for (child, versions) in by_child {
+            children.tell(child, Down::Seek { versions });
         }
         Ok(())
     }
 
     /// Records of ours are written again by other names: what the driver looks for by these is nobody's business any more.
     pub(crate) fn call_looks_off(&mut self, uplink: &Uplink) {
-        let looks = self.looks.iter().map(|(version, count)| (*version, *count));
-        let stale: Vec<_> = looks.filter(|(version, _)| uplink.was_written_again(*version)).collect();
-        self.stale_looks.extend(stale);
+        let Some(author) = self.author_mut() else { return };
+        let looks = author.looks.iter().map(|(version, count)| (*version, *count));
+        author.stale_looks.extend(looks.filter(|(version, _)| uplink.was_written_again(*version)));
     }
 
     /// [`crate::Input::ContentGone`]: the contents of a version are not in the chunk store, and whoever could be asked has
@@ -249,8 +256,8 @@ impl Contents {
         content: &Content,
     ) -> Result<(), StorageError> {
         self.pushing.remove(&version);
-        match core.config.role {
-            Role::Client => {
+        match self.duty {
+            Duty::Answers(_) => {
                 let was_owed = Self::owed(core, version)?.is_some();
                 if let Some((file, content)) = self.take_duty(core, version)? {
                     tracing::error!(%version, was_owed, "the bytes of a version are gone here");
@@ -262,14 +269,14 @@ impl Contents {
                     core.state.stage_own_marks();
                 }
             }
-            Role::Station => {
+            Duty::Carries(_) => {
                 let Some((file, content)) = self.take_duty(core, version)? else { return Ok(()) };
                 self.put_unheld(core, version, file, content)?;
                 self.gone.insert(version, false);
                 // Its writer keeps its copy until the home has one.
                 children.tell(version.origin(), Down::Want { versions: vec![version] });
             }
-            Role::Home => {
+            Duty::Keeps(_) => {
                 let is_shown = wayfs_tree::inode(&core.state.tx(), file)?
                     .is_some_and(|inode| inode.version == version && inode.content == *content);
                 let is_known = Self::missing(core, version)?.is_some() || Self::is_vanished(core, version)?;
@@ -344,7 +351,7 @@ impl Contents {
         content: Content,
     ) -> Result<(), StorageError> {
         let key = record_key(VANISHED, version);
-        if core.config.role == Role::Client && core.state.tx().get_raw(&key)?.is_none() {
+        if self.author().is_some() && core.state.tx().get_raw(&key)?.is_none() {
             core.state.stage_totals().vanished += 1;
             core.state.stage_totals().vanished_bytes += size_of(&content);
         }
@@ -363,7 +370,7 @@ impl Contents {
         if let Some(bytes) = core.state.tx().get_raw(&key)? {
             let vanished: Vanished = unpack(&bytes)?;
             core.state.delete_row(key);
-            if core.config.role == Role::Client {
+            if self.author().is_some() {
                 core.state.stage_totals().vanished -= 1;
                 core.state.stage_totals().vanished_bytes -= size_of(&vanished.content);
             }
@@ -395,7 +402,7 @@ impl Contents {
 
     /// In a new session all of it is told again: the home answers what it has decided.
     pub(crate) fn retell_gone<S: MetaStore>(&mut self, core: &Core<S>) -> Result<(), StorageError> {
-        if core.config.role == Role::Station {
+        if self.carrier().is_some() {
             self.note_child_away(core);
             return Ok(());
         }
@@ -410,23 +417,24 @@ impl Contents {
 
     /// A child went: if it stays away, what it alone has cannot be had through us.
     pub(crate) fn note_child_away<S: MetaStore>(&mut self, core: &Core<S>) {
-        if core.config.role == Role::Station {
+        if let Some(carrier) = self.carrier_mut() {
             let at = core.now + AWAY_MAX;
-            self.gone_at = Some(self.gone_at.map_or(at, |known| known.min(at)));
+            carrier.gone_at = Some(carrier.gone_at.map_or(at, |known| known.min(at)));
         }
     }
 
     /// Has the driver look for contents.
     pub(crate) fn look<S: MetaStore>(&mut self, core: &mut Core<S>, file: FileId, version: RecordId, content: Content) {
-        if core.config.role == Role::Client {
-            *self.looks.entry(version).or_default() += 1;
+        if let Some(author) = self.author_mut() {
+            *author.looks.entry(version).or_default() += 1;
         }
         core.state.stage_output(Output::Seek { file, version, content });
     }
 
     /// The driver has looked. Whether nobody wants to know any more what it found.
     fn is_stale_look(&mut self, version: RecordId) -> bool {
-        for (looks, is_stale) in [(&mut self.looks, false), (&mut self.stale_looks, true)] {
+        let Some(Author { looks, stale_looks, .. }) = self.author_mut() else { return false };
+        for (looks, is_stale) in [(looks, false), (stale_looks, true)] {
             let Some(count) = looks.get_mut(&version) else { continue };
             *count -= 1;
             if *count == 0 {
@@ -506,18 +514,20 @@ impl Contents {
                 self.gone.insert(version, writer);
                 return Ok(());
             }
-            if core.config.role == Role::Home && Histories::has_record(core, version)?
+            if self.keeper().is_some() && Histories::has_record(core, version)?
                 || !is_owed && core.state.marks(origin)?.stable >= version.sequence()
             {
                 // It is here, was replaced, or is declared lost.
                 children.tell_stable(child, version);
-            } else if core.config.role == Role::Station && !is_owed {
+            } else if self.carrier().is_some() && !is_owed {
                 self.gone.insert(version, writer);
             }
             return Ok(());
         };
-        if core.config.role == Role::Home && is_station && self.said_gone.len() < SAID_GONE_MAX {
-            self.said_gone.entry(version).or_default().insert(child);
+        if let Some(Keeper { said_gone, .. }) = self.keeper_mut().filter(|_| is_station)
+            && said_gone.len() < SAID_GONE_MAX
+        {
+            said_gone.entry(version).or_default().insert(child);
         }
         // What a station wrote itself, in place of others, it answers for alone; under a number that it had before, too.
         let is_its_own =
@@ -541,7 +551,7 @@ impl Contents {
             core.state.delete_row(record_key(AWAITED, version));
         }
         core.state.stage_marks(origin);
-        if core.config.role == Role::Station && missing.everybody().next().is_none() {
+        if self.carrier().is_some() && missing.everybody().next().is_none() {
             self.gone.insert(version, writer);
         } else if !missing.everybody().any(|child| children.peer_of(child).is_some()) {
             // The others may be away for good, or be numbers that this one had before.

@@ -14,7 +14,7 @@
 //! so begins the hash anew, and names the life of the store. **Cancelled records.** A station sends others in place of
 //! what its writers wrote; it names the span and the hash at its end, and the span is taken whole or not at all.
 
-use crate::api::{PeerId, Role};
+use crate::api::PeerId;
 use crate::children::Children;
 use crate::histories::Histories;
 use crate::members::Members;
@@ -82,7 +82,7 @@ impl<S: MetaStore> Replica<S> {
                 fork = fork.or(self.own_fork(*through, *chain)?);
                 continue;
             }
-            if self.core.config.role == Role::Client {
+            if !self.core.relays() {
                 // One that it had before: of that it sends nothing.
                 continue;
             }
@@ -90,8 +90,7 @@ impl<S: MetaStore> Replica<S> {
             let differs = known.is_some_and(|known| known != *chain);
             // A parent that was put back lacks what ours follow: it would refuse them for that. It speaks of the origins
             // that the greeting named; of others, whose first records came since, nothing is known.
-            let lacks =
-                self.core.config.role == Role::Station && *through < self.core.state.confirmed_applied(*origin)?;
+            let lacks = *through < self.core.state.confirmed_applied(*origin)?;
             if differs || lacks {
                 doubtful.insert(*origin);
             } else if known.is_none() && *through > self.core.state.confirmed_applied(*origin)? {
@@ -110,7 +109,7 @@ impl<S: MetaStore> Replica<S> {
         let newest = self.uplink.applied_of(own);
         let ours = ends.iter().copied().chain([newest]).filter(|number| !self.is_of_another_copy(*number));
         let has = ours.max().unwrap_or(0);
-        if self.core.config.role == Role::Client && has < self.core.state.confirmed_applied(own)? {
+        if self.core.writes() && has < self.core.state.confirmed_applied(own)? {
             self.histories.fork.lost_after = Some(has);
             self.histories.fork.lost_before = Histories::lost_of_former(&mut self.core, &self.uplink)?;
         }
@@ -209,7 +208,7 @@ impl Histories {
         applied: u64,
         images: &[KeyImage],
     ) -> Result<Option<String>, StorageError> {
-        if core.config.role != Role::Client || Self::known_chain(core, core.config.origin, applied)?.is_some() {
+        if !core.writes() || Self::known_chain(core, core.config.origin, applied)?.is_some() {
             return Ok(None);
         }
         let shows = |pair: &KeyImage| match (&pair.key, &pair.image) {
@@ -232,7 +231,7 @@ impl Histories {
     /// origin is not about our records of it before that.
     pub(crate) fn is_placed<S: MetaStore>(core: &mut Core<S>, mark: &Mark) -> Result<bool, StorageError> {
         let (origin, applied) = (mark.origin, mark.applied);
-        if core.config.role != Role::Station || origin == core.config.origin {
+        if !core.relays() || origin == core.config.origin {
             return Ok(true);
         }
         let is_tentative =

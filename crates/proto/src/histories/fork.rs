@@ -14,7 +14,7 @@
 //! gone, and was told *safe*. If it is not gone it writes its records again as well; the same contents under one
 //! name are one file.
 
-use crate::api::{Output, PeerId, Role};
+use crate::api::{Output, PeerId};
 use crate::children::Children;
 use crate::contents::access::ByWriter;
 use crate::contents::{Contents, Source};
@@ -222,11 +222,8 @@ impl<S: MetaStore> Replica<S> {
         // Of what the parent had confirmed: what was to be done upon it is written again after it.
         let mut lost_of = self.histories.fork.lost_before.clone();
         lost_of.extend(self.histories.fork.lost_after.map(|after| (former, after)));
-        let lost = if self.core.config.role == Role::Client {
-            Histories::find_own_lost(&mut self.core, &lost_of)?
-        } else {
-            Lost::default()
-        };
+        let lost =
+            if self.core.writes() { Histories::find_own_lost(&mut self.core, &lost_of)? } else { Lost::default() };
         for (position, _) in own {
             self.core.state.delete_row(log_key(position));
             self.core.state.stage_forgotten(position);
@@ -296,13 +293,13 @@ impl<S: MetaStore> Replica<S> {
             }
             if let Some(source) = source {
                 self.contents.note_content(&mut self.core, &mut self.children, &record, &effect, source)?;
-            } else if is_gone && self.core.config.role == Role::Client {
+            } else if is_gone && self.core.writes() {
                 self.note_gone_again(&record)?;
-            } else if self.core.config.role == Role::Client && self.histories.fork.lost_after.is_some() {
+            } else if self.core.writes() && self.histories.fork.lost_after.is_some() {
                 // The home had them, and lost them.
                 self.look_for_own(&record)?;
             }
-            if is_directory && self.core.config.role == Role::Client {
+            if is_directory {
                 self.watch_own_directory(FileId::made_by(id));
             }
             count += 1;
@@ -325,7 +322,7 @@ impl<S: MetaStore> Replica<S> {
             self.contents.release(&mut self.core, former)?;
             return Ok(Some(Source::Own));
         }
-        if self.core.config.role == Role::Client {
+        if self.core.writes() {
             self.contents.take_vanished(&mut self.core, former)?;
         }
         if Contents::lent(&mut self.core, former)?.is_some() {
@@ -394,7 +391,7 @@ impl Histories {
         cut: &[KeyImage],
     ) -> Result<Vec<(OriginId, Vec<LogEntry>)>, StorageError> {
         let mut parted = Vec::new();
-        if core.config.role != Role::Station {
+        if !core.relays() {
             return Ok(parted);
         }
         for pair in cut {
@@ -517,7 +514,7 @@ impl<S: MetaStore> Replica<S> {
         if of != child && !is_station {
             return Err(StepError::Peer(peer, "wants a new origin for another".to_owned()));
         }
-        if self.core.config.role != Role::Home {
+        if !self.core.orders() {
             if Histories::has_of(&self.core, of) {
                 // It asks again.
                 return Ok(());

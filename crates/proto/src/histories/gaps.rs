@@ -4,7 +4,6 @@
 //! sent ahead and lost in a crash: contents that travel by themselves are never sent so. Whoever else names a number
 //! of the gap speaks of another copy of this store, and what the marks of our origin say of it is not about what is here.
 
-use crate::api::Role;
 use crate::histories::Histories;
 use crate::replica::{Core, Replica};
 use crate::state::tables::{origin_key, pack, parse_number_key, table, unpack};
@@ -78,7 +77,7 @@ impl Histories {
     /// Whether this store has a record, or had it until it was confirmed: what it lost in a crash, or another copy of it
     /// gave, it has not.
     pub(crate) fn is_our_own<S: MetaStore>(&self, core: &Core<S>, record: RecordId) -> bool {
-        core.config.role == Role::Client
+        core.writes()
             && record.origin() == core.config.origin
             && record.sequence() <= core.state.sequence()
             && self.gaps.around(record.sequence()).is_none()

@@ -39,7 +39,7 @@ impl<S: MetaStore> Replica<S> {
         let Some(bytes) = self.core.state.store().get(IDENTITY)? else {
             self.core.state.put_row(IDENTITY.to_vec(), pack(&mine));
             // What is empty may be a copy, too: of a machine that had joined and not written yet.
-            self.histories.skips = self.core.config.role == Role::Client && self.core.config.life != Life::NONE;
+            self.histories.skips = self.core.writes() && self.core.config.life != Life::NONE;
             // Not with the first input: it may come to nothing.
             self.commit()?;
             return Ok(false);
@@ -47,7 +47,7 @@ impl<S: MetaStore> Replica<S> {
         let theirs: Identity = unpack(&bytes)?;
         let is_known = theirs.origin == mine.origin || theirs.former.contains(&mine.origin);
         let is_station = theirs.role == role_number(Role::Station);
-        let succeeds = self.core.config.succeeds && self.core.config.role == Role::Home && is_station;
+        let succeeds = self.core.config.succeeds && self.core.orders() && is_station;
         if theirs.volume != mine.volume || !(theirs.role == mine.role || succeeds) || !is_known {
             return Err(OpenError::Foreign(format!("origin {} of volume {}", theirs.origin, theirs.volume)));
         }
@@ -55,7 +55,7 @@ impl<S: MetaStore> Replica<S> {
         self.core.config.origin = theirs.origin;
         self.histories.fork.has_former = !theirs.former.is_empty();
         self.histories.reopened = true;
-        self.histories.skips = self.core.config.role == Role::Client;
+        self.histories.skips = self.core.writes();
         Ok(succeeds)
     }
 }

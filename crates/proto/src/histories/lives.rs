@@ -5,7 +5,6 @@
 //! and of the last one before only as much as the copy has: a cursor beyond that is of a history that is lost here. A crash
 //! alone never shows so, since a child is told only what is durable.
 
-use crate::api::Role;
 use crate::children::Children;
 use crate::histories::Histories;
 use crate::replica::{Core, Replica};
@@ -137,7 +136,7 @@ impl<S: MetaStore> Replica<S> {
 impl Histories {
     /// The home went back, and so did we: what children know may be of what was lost. They begin anew, and are told so.
     pub(crate) fn begin_after_loss<S: MetaStore>(&mut self, core: &mut Core<S>, children: &mut Children) {
-        let Some((number, _)) = self.lives.present.filter(|_| core.config.role == Role::Station) else {
+        let Some((number, _)) = self.lives.present.filter(|_| core.relays()) else {
             return;
         };
         // Each opening draws its life, and this one is as good as another opening.

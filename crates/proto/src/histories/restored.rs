@@ -16,7 +16,7 @@
 //! contents go beside it. **What the home has heard of** (it may be another, which took the place of the former one) is not
 //! written again: what it does not show of that was removed or written over there.
 
-use crate::api::{Output, Role};
+use crate::api::Output;
 use crate::histories::Histories;
 use crate::histories::found_lost::Kind as Found;
 use crate::replica::{Core, Replica};
@@ -180,7 +180,7 @@ impl Histories {
         core: &mut Core<S>,
         cut: &[KeyImage],
     ) -> Result<(), StorageError> {
-        if core.config.role != Role::Station || !core.state.rescues() {
+        if !core.state.rescues() {
             return Ok(());
         }
         for pair in cut {

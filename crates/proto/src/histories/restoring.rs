@@ -9,7 +9,7 @@
 //! All of it are plain records upon what the parent shows now: where something else was written meanwhile, the rules for
 //! conflicts decide.
 
-use crate::api::{Output, Role};
+use crate::api::Output;
 use crate::contents::Source;
 use crate::histories::Histories;
 use crate::histories::renamed::Again;
@@ -249,7 +249,7 @@ impl<S: MetaStore> Replica<S> {
         }
         let effect = self.core.take_record(record.clone(), true)?;
         // Whether the bytes are here the driver knows.
-        let content = if self.core.config.role == Role::Client {
+        let content = if self.core.writes() {
             self.look_for_own(&record)?;
             None
         } else {

@@ -88,8 +88,8 @@ impl<S: MetaStore> Replica<S> {
         }
         self.core.state.set_resume(None);
         self.core.state.set_reset(None);
-        self.core.state.set_rescues(false);
-        self.core.state.set_synced(true);
+        self.core.state.take_rescues();
+        self.core.state.note_synced();
         let succession = Succession {
             origin: former.map_or(OriginId::GENESIS, |(origin, _)| origin),
             node: former.map(|(_, node)| node),

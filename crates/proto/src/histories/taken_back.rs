@@ -9,10 +9,7 @@
 //!                         ◀──Want (what was stable), contents ───────────────
 //! ```
 
-use crate::api::Role;
-use crate::histories::Histories;
-use crate::replica::{Core, Replica};
-use crate::upstream::Uplink;
+use crate::replica::Replica;
 use wayfs_types::{MetaStore, OriginId, StorageError};
 use wayfs_wire::Up;
 
@@ -32,7 +29,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn take_back_stable(&mut self, origin: OriginId, through: u64) -> Result<(), StorageError> {
         let Some(before) = self.go_back(origin, through)? else { return Ok(()) };
         self.contents.forget_told(&mut self.uplink);
-        if self.core.config.role == Role::Station {
+        if self.core.relays() {
             self.core.tell_parent(Up::Want { origin, through: before });
         }
         Ok(())
@@ -44,23 +41,11 @@ impl<S: MetaStore> Replica<S> {
             self.uplink.forget_asked_stable();
             self.contents.note_recount(&mut self.core);
         }
-        if self.core.config.role == Role::Station {
+        if self.core.relays() {
             // Clients that come are told that something was lost, and forget, too.
             self.histories.lives.edit().lost_at = Some(self.core.now);
             self.contents.handle_want(&mut self.core, &mut self.children, origin, before)?;
         }
         Ok(Some(before))
-    }
-}
-
-impl Histories {
-    /// Whether what the parent tells to be stable counts where it is less than is known: the home knows, and whoever told more
-    /// before. Another station may not have heard yet how far a client that comes to it is.
-    pub(crate) fn may_go_back<S: MetaStore>(core: &Core<S>, uplink: &mut Uplink, is_own: bool) -> bool {
-        match core.config.role {
-            Role::Home => false,
-            Role::Station => core.has_parent(),
-            Role::Client => is_own && uplink.note_told_stable() == Some(true),
-        }
     }
 }

@@ -8,7 +8,7 @@
 //! aside, with a number of its own; and a replay puts such a key back into the view under a new number although the home
 //! said nothing of it. Those are remembered as **unnamed** until the home names them.
 
-use crate::api::{Output, Role};
+use crate::api::Output;
 use crate::histories::Histories;
 use crate::replica::{Core, Replica};
 use crate::state::log::Shadow;
@@ -21,7 +21,7 @@ impl<S: MetaStore> Replica<S> {
     /// Applies a cut. A client notes that the parent vouched for what it names; so does a station that takes
     /// over the whole state, and sweeps the rest later.
     pub(crate) fn take_cut(&mut self, cut: Vec<KeyImage>) -> Result<(), StorageError> {
-        let is_noted = self.core.config.role == Role::Client || self.core.state.reset().is_some();
+        let is_noted = !self.core.state.holds_all() || self.core.state.reset().is_some();
         let keys: Vec<Key> = if is_noted { cut.iter().map(|pair| pair.key.clone()).collect() } else { Vec::new() };
         self.take_images(cut)?;
         for key in keys {

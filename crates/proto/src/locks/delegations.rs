@@ -25,7 +25,6 @@
 //!
 //! Bounds: so many files of one client ([`crate::Config::lock_delegations_max`]), each a row in both tables.
 
-use crate::api::Role;
 use crate::children::Children;
 use crate::locks::Locks;
 use crate::locks::requests::LockAsk;
@@ -281,7 +280,7 @@ impl Locks {
 
     /// A client's session is over.
     pub(crate) fn end_lock_delegations<S: MetaStore>(&mut self, core: &Core<S>, child: OriginId) {
-        if core.config.role != Role::Client {
+        if core.serves() {
             self.table.end_delegations(child);
         }
     }

@@ -20,7 +20,7 @@
 //! Bounds: a row for each member that left with locks; as many questions as requests wait for locks; so many locks of each
 //! member on record, and if there are more, all that it took along counts as given.
 
-use crate::api::{PeerId, Role};
+use crate::api::PeerId;
 use crate::children::Children;
 use crate::locks::Locks;
 use crate::locks::requests::own_outcome;
@@ -279,7 +279,7 @@ impl Locks {
             return;
         }
         let is_nowhere = self.left.clients.get(&client).is_none_or(|left| left.is_nowhere);
-        if is_nowhere || core.config.role == Role::Station && !Self::has_lock_parent(core) {
+        if is_nowhere || core.relays() && !Self::has_lock_parent(core) {
             return self.give_untold(core, children, client, wanted);
         }
         self.ask_left(core, children, client, vec![wanted], false);
@@ -293,7 +293,7 @@ impl Locks {
         wanted: Vec<LockRequest>,
         is_given: bool,
     ) {
-        let is_station = core.config.role == Role::Station;
+        let is_station = core.relays();
         if is_station && !Self::has_lock_parent(core) {
             return;
         }
@@ -396,7 +396,7 @@ impl Locks {
 
     /// Station, in a new session with the home: who has locks here, and what is on record of others.
     fn begin_left_session<S: MetaStore>(&mut self, core: &mut Core<S>, children: &mut Children) {
-        if core.config.role != Role::Station || !Self::has_lock_parent(core) {
+        if !core.relays() || !Self::has_lock_parent(core) {
             return;
         }
         let peer = core.parent();

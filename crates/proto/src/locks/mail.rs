@@ -11,7 +11,6 @@
 //! Bound: a release waits here only for a lock that was held, of which there are so many at most; a question has a
 //! request that waits for it.
 
-use crate::api::Role;
 use crate::locks::Locks;
 use crate::replica::Core;
 use crate::state::position::LogPosition;
@@ -86,7 +85,7 @@ impl Locks {
         // Without a parent only what must be made good is kept. A station that is catching up has reclaimed already what its children
         // hold: what they let go of until it may speak again would stay theirs at the home for ever.
         // So would what a client gave back meanwhile.
-        let is_kept = core.config.role == Role::Station || matches!(message.up, Up::GivenBack { .. });
+        let is_kept = core.relays() || matches!(message.up, Up::GivenBack { .. });
         let has_session = is_kept && core.has_parent();
         if has_session || Self::has_lock_parent(core) || !message.held.is_empty() {
             self.mail.waiting.push_back(message);

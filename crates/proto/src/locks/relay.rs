@@ -17,7 +17,6 @@
 //! from another server, or back after its lease, has lost its locks here: who has them for it at the home is its former
 //! station, until that hears no more of it for a lease.
 
-use crate::api::Role;
 use crate::children::Children;
 use crate::locks::Locks;
 use crate::locks::requests::LockAsk;
@@ -389,13 +388,14 @@ impl Locks {
         // What cannot be read is not given here: another station may give it, too.
         let is_the_homes =
             || request.family == LockFamily::Claim || Uplink::is_the_homes(core, request.file).unwrap_or(true);
-        core.config.role == Role::Station && is_the_homes()
+        core.relays() && is_the_homes()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::Role;
     use crate::tests::world::World;
     use wayfs_types::request::LockKind;
 

@@ -16,11 +16,11 @@
 //! and nobody could tell which of the two grants a release means. Only a parent that stays silent is not waited
 //! for; until it has spoken, no other question of the same owner about the same file is put.
 
-use crate::api::Role;
 use crate::children::Children;
 use crate::locks::Locks;
 use crate::locks::relay::{Relayed, Wish};
 use crate::locks::table::{Asker, Holder, Verdict, Which};
+use crate::replica::composition::Position;
 use crate::replica::{Core, Replica, StepError};
 use crate::upstream::{Uplink, UplinkState};
 use std::time::Duration;
@@ -219,15 +219,15 @@ impl Locks {
     /// Whether locks are the parent's to give.
     pub(crate) fn locks_go_up<S: MetaStore>(core: &Core<S>) -> bool {
         let connected = |state| matches!(state, UplinkState::CatchingUp | UplinkState::Live);
-        core.config.role == Role::Client && core.standing().is_some_and(connected)
+        core.writes() && core.standing().is_some_and(connected)
     }
 
     /// Whether anything may be said to a parent about locks: our own, or those of our children that the home has.
     pub(crate) fn has_lock_parent<S: MetaStore>(core: &Core<S>) -> bool {
-        match core.config.role {
-            Role::Client => Self::locks_go_up(core),
-            Role::Station => core.standing() == Some(UplinkState::Live),
-            Role::Home => false,
+        match core.composition.position {
+            Position::Writes => Self::locks_go_up(core),
+            Position::Relays => core.standing() == Some(UplinkState::Live),
+            Position::Orders => false,
         }
     }
 
@@ -317,7 +317,7 @@ impl Locks {
         Self::tell_granted(core, children, granted);
         if self.is_delegated(core, file, family) {
             self.return_if_many(core, children, file, family);
-        } else if core.config.role == Role::Client && self.may_be_held_above(file, family, owner, &held) {
+        } else if core.writes() && self.may_be_held_above(file, family, owner, &held) {
             self.post_unlock(core, Up::Unlock { file, family, owner, range }, held);
         }
         let is_all = family == LockFamily::Flock || range == LockRange::WHOLE;

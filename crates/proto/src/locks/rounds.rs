@@ -14,7 +14,7 @@
 //!
 //! Bounds: so many questions of one station at a time, each for a lease at most.
 
-use crate::api::{PeerId, Role};
+use crate::api::PeerId;
 use crate::children::Children;
 use crate::locks::Locks;
 use crate::replica::{Core, StepError};
@@ -81,7 +81,7 @@ impl Locks {
             _ => false,
         };
         let is_full = rounds.values().filter(|round| is_same(round)).count() >= ROUNDS_MAX;
-        let is_home = core.config.role == Role::Home;
+        let is_home = core.orders();
         let knows = |origin: OriginId, is_station: bool| {
             if is_station { is_home && origin != wanted.from } else { origin == wanted.client }
         };
@@ -165,25 +165,24 @@ impl Locks {
     }
 
     /// What our parent says about locks that were taken along.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the others say nothing of locks")]
     pub(crate) fn handle_lock_news<S: MetaStore>(
         &mut self,
         core: &mut Core<S>,
         children: &mut Children,
         said: Down,
     ) -> Result<(), StepError> {
-        match (core.config.role, said) {
-            (Role::Client, Down::GiveLock { ask, from, client, wanted }) => {
+        match said {
+            Down::GiveLock { ask, from, client, wanted } if core.serves() => {
+                self.begin_lock_round(core, children, Asking::Home(ask), Wanted { from, client, locks: &wanted });
+            }
+            Down::GiveLock { ask, from, client, wanted } => {
                 let is_meant = client == core.config.origin;
                 let left = if is_meant { self.give_taken_along(core, children, from, &wanted) } else { Vec::new() };
                 core.tell_parent(Up::LockGiven { ask, told: is_meant, left });
             }
-            (Role::Station, Down::GiveLock { ask, from, client, wanted }) => {
-                self.begin_lock_round(core, children, Asking::Home(ask), Wanted { from, client, locks: &wanted });
-            }
-            (Role::Station, Down::LockGiven { ask, told, left }) => {
-                self.handle_left_asked(core, children, ask, told, &left)
-            }
-            (Role::Station, Down::BringsLocks { client }) => self.left_client_appeared(core, children, client),
+            Down::LockGiven { ask, told, left } => self.handle_left_asked(core, children, ask, told, &left),
+            Down::BringsLocks { client } => self.left_client_appeared(core, children, client),
             _ => {}
         }
         Ok(())
@@ -226,11 +225,11 @@ impl Locks {
         if !children.note_brings_locks(client) {
             return;
         }
-        match core.config.role {
-            Role::Home => Self::tell_stations_who_brings(children, client, None),
-            Role::Station if Self::has_lock_parent(core) => core.tell_parent(Up::BringsLocks { client }),
-            // It is told with others when the home can be reached.
-            Role::Station | Role::Client => {}
+        if core.orders() {
+            Self::tell_stations_who_brings(children, client, None);
+        } else if Self::has_lock_parent(core) {
+            // Else it is told with others when the home can be reached.
+            core.tell_parent(Up::BringsLocks { client });
         }
     }
 

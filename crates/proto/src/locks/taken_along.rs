@@ -4,7 +4,6 @@
 //! had given a lock can take it back so: the home says by whose word it is asked, and it is lost only if that server's it was.
 //! What a program let go of is no more of that server, also if it was taken anew since.
 
-use crate::api::Role;
 use crate::children::Children;
 use crate::locks::Locks;
 use crate::locks::relay::Row;
@@ -54,9 +53,6 @@ impl Locks {
         from: OriginId,
         wanted: &[LockRequest],
     ) -> Vec<LockRequest> {
-        if core.config.role != Role::Client {
-            return Vec::new();
-        }
         let of_it = self.taken_along.servers.iter().filter(|(_, servers)| servers.contains(&from));
         let rows: Vec<Row> = of_it.map(|(row, _)| *row).collect();
         let held: Vec<LockRequest> = rows.into_iter().flat_map(|row| self.held_of(row)).collect();

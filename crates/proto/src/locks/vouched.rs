@@ -7,7 +7,6 @@
 //! A client counts for itself, a station for its clients (`locks/relay.rs`); the home keeps what it gave to a station for two leases
 //! (`locks/kept.rs`).
 
-use crate::api::Role;
 use crate::children::Children;
 use crate::locks::Locks;
 use crate::locks::relay::Row;
@@ -100,7 +99,7 @@ impl Locks {
         }
         for row in self.vouched.take_lost(core.now) {
             let (file, family, holder) = row;
-            if core.config.role == Role::Station {
+            if core.relays() {
                 self.lose_row(core, children, row);
                 continue;
             }

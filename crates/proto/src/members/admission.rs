@@ -9,7 +9,6 @@
 //!         its own signature, or that of the home whose place it took? ──▶ the member has its number again
 //! ```
 
-use crate::api::Role;
 use crate::members::Members;
 use crate::replica::{Core, Replica};
 use crate::state::tables::{pack, table, unpack};
@@ -44,7 +43,7 @@ impl Members {
 
     /// Home: signs that a number is a machine's. `None`: its driver has no keys.
     pub(crate) fn sign_admission<S: MetaStore>(core: &Core<S>, node: NodeId, origin: OriginId) -> Option<Seal> {
-        let sealer = core.config.seals.as_ref().filter(|_| core.config.role == Role::Home)?;
+        let sealer = core.config.seals.as_ref().filter(|_| core.orders())?;
         Some(sealer.seal(&Self::admission_of(core, node, origin)))
     }
 

@@ -1,6 +1,5 @@
 //! What only the home of a volume does: admitting machines, and turning them away.
 
-use crate::api::Role;
 use crate::children::Children;
 use crate::replica::{GrantError, Replica};
 use std::collections::BTreeSet;
@@ -50,7 +49,7 @@ impl<S: MetaStore> Replica<S> {
         standing: impl Into<Standing>,
         label: &str,
     ) -> Result<OriginId, GrantError> {
-        if self.core.config.role != Role::Home {
+        if !self.core.orders() {
             return Err(GrantError::NotHome);
         }
         if label.is_empty() || label.len() > LABEL_MAX || label.chars().any(|c| c == '/' || c.is_control()) {
@@ -98,7 +97,7 @@ impl<S: MetaStore> Replica<S> {
         origin: OriginId,
         admission: Option<Seal>,
     ) -> Result<bool, GrantError> {
-        let may_have_forgotten = self.core.config.role == Role::Home && self.histories.is_later_life();
+        let may_have_forgotten = self.core.orders() && self.histories.is_later_life();
         if !may_have_forgotten
             || origin == OriginId::GENESIS
             || Children::origin_image(&mut self.core, origin)?.is_some()
@@ -129,7 +128,7 @@ impl<S: MetaStore> Replica<S> {
     /// # Errors
     /// [`GrantError::NotHome`], or the store failed.
     pub fn revoke(&mut self, now: Time, wall: WallTime, node: NodeId, held: Held) -> Result<usize, GrantError> {
-        if self.core.config.role != Role::Home {
+        if !self.core.orders() {
             return Err(GrantError::NotHome);
         }
         self.core.now = self.core.now.max(now);
@@ -160,7 +159,7 @@ impl<S: MetaStore> Replica<S> {
         (node, origin): (NodeId, OriginId),
         standing: impl Into<Standing>,
     ) -> Result<bool, GrantError> {
-        if self.core.config.role != Role::Home {
+        if !self.core.orders() {
             return Err(GrantError::NotHome);
         }
         self.core.now = self.core.now.max(now);

@@ -9,7 +9,7 @@
 //! pings; nobody can make one but the home, and to hold one back makes it old. So a machine knows without its parent's word when the
 //! home was there last, by the home's clock. It says nothing of what single records have become: that is the parent's word still.
 
-use crate::api::{Output, PeerId, Role};
+use crate::api::{Output, PeerId};
 use crate::children::Children;
 use crate::members::Members;
 use crate::replica::Core;
@@ -85,7 +85,7 @@ impl Members {
 
     fn sign_home_word<S: MetaStore>(&mut self, core: &Core<S>) {
         let is_due = self.words.signed.is_none_or(|signed| core.now >= signed + PERIOD);
-        let Some(sealer) = core.config.seals.as_ref().filter(|_| core.config.role == Role::Home && is_due) else {
+        let Some(sealer) = core.config.seals.as_ref().filter(|_| core.orders() && is_due) else {
             return;
         };
         let (position, at) = (core.state.change(), core.wall);

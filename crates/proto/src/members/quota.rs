@@ -9,7 +9,7 @@
 //!
 //! What a station took its home takes, too, whatever the sums are there: it was acknowledged.
 
-use crate::api::{PeerId, Role};
+use crate::api::PeerId;
 use crate::children::Children;
 use crate::members::Members;
 use crate::members::usage::{ALL, Change, Usage, UsageChange};
@@ -138,7 +138,7 @@ impl<S: MetaStore> Replica<S> {
         node: Option<NodeId>,
         quota: Quota,
     ) -> Result<usize, GrantError> {
-        if self.core.config.role != Role::Home {
+        if !self.core.orders() {
             return Err(GrantError::NotHome);
         }
         self.core.now = self.core.now.max(now);
@@ -165,7 +165,7 @@ impl<S: MetaStore> Replica<S> {
             Some(Image::Origin(image)) => (image.limits.quota, image.admitted == Admitted::Home),
             _ => (Quota::NONE, false),
         };
-        if self.core.config.role != Role::Client && changed.iter().any(|change| of(&change.old) != of(&change.new)) {
+        if self.core.serves() && changed.iter().any(|change| of(&change.old) != of(&change.new)) {
             self.note_quotas()?;
         }
         Ok(())

@@ -5,7 +5,6 @@
 //! them goes: first those that leave nothing to decide (no copy was made, or it is gone), then the others, in each case
 //! the oldest in the home's order, and last those of contents that are lost. Only reports go: whatever somebody wrote stays, a copy under its conflict name.
 
-use crate::api::Role;
 use crate::members::Members;
 use crate::replica::Core;
 use crate::state::tables::{KeyKind, kind_range, parse_image_key, table, unpack_view};
@@ -19,7 +18,7 @@ impl Members {
     pub(crate) fn limit_conflicts<S: MetaStore>(core: &mut Core<S>) -> Result<(), StorageError> {
         let open = u64::try_from(core.state.totals().conflicts).unwrap_or(0);
         let most = core.config.conflicts_max.max(1);
-        if core.config.role != Role::Home || open <= most {
+        if !core.orders() || open <= most {
             return Ok(());
         }
         let (from, until) = kind_range(table::VIEW, KeyKind::Conflict);

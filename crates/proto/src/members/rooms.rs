@@ -4,7 +4,7 @@
 //! say where it is that its bytes cannot go. It is news of the moment: nothing of it is stored, and what a parent
 //! said is forgotten with its session.
 
-use crate::api::{Output, Role};
+use crate::api::Output;
 use crate::children::Children;
 use crate::members::Members;
 use crate::replica::{Core, Replica, StepError};
@@ -84,7 +84,7 @@ impl Members {
         child: OriginId,
     ) -> Result<Option<Down>, StorageError> {
         let own = self.rooms.own.map(|room| ServerRoom {
-            is_home: core.config.role == Role::Home,
+            is_home: core.orders(),
             label: core.config.label.clone(),
             room,
             quota: None,

@@ -19,7 +19,7 @@
 //!
 //! The keys are the driver's: [`Sealer`].
 
-use crate::api::{PeerId, Role};
+use crate::api::PeerId;
 use crate::children::Children;
 use crate::members::Members;
 use crate::replica::{Core, StepError};
@@ -117,7 +117,7 @@ impl Members {
 impl Members {
     /// Whether a message may end behind a record.
     pub(crate) fn may_end_behind<S: MetaStore>(core: &Core<S>, origin: OriginId, is_sealed: bool) -> bool {
-        core.config.seals.is_none() || core.config.role == Role::Client || origin == core.config.origin || is_sealed
+        core.config.seals.is_none() || core.writes() || origin == core.config.origin || is_sealed
     }
 
     /// Makes spans begin behind a seal and end at one.

@@ -1,11 +1,11 @@
 //! What follows from an input once it is one batch of the store.
 
-use crate::api::{Changed as What, Output, Role};
+use crate::api::{Changed as What, Output};
 use crate::contents::Contents;
 use crate::contents::superseded::Superseded;
 use crate::replica::{Core, Replica};
 use crate::state::committing::Committed;
-use crate::state::overlay::{Changed, Indexing};
+use crate::state::overlay::Changed;
 use crate::state::staged::Staged;
 use std::collections::BTreeSet;
 use wayfs_types::{FileId, Image, Key, MetaStore, Name, StorageError, Ticket};
@@ -13,12 +13,10 @@ use wayfs_types::{FileId, Image, Key, MetaStore, Name, StorageError, Ticket};
 impl<S: MetaStore> Replica<S> {
     /// Makes what this input did one batch of the store, and carries out what follows from it.
     pub(crate) fn commit(&mut self) -> Result<(), StorageError> {
-        let indexing = match self.core.config.role {
-            Role::Home | Role::Station => Indexing::ForChildren,
-            Role::Client => Indexing::Nothing,
-        };
-        let Committed { staged, changed } = self.core.state.commit(indexing, self.core.now)?;
-        self.watches.committed();
+        let Committed { staged, changed } = self.core.state.commit(self.core.now)?;
+        if let Some(watches) = self.watches.kept_mut() {
+            watches.committed();
+        }
         self.uplink.committed();
         self.histories.committed();
         self.locks.committed();
@@ -58,6 +56,8 @@ impl<S: MetaStore> Replica<S> {
         self.core
             .outputs
             .extend(crate::state::happenings::happenings(changed, learned).into_iter().map(Output::Happened));
+        // Where the whole tree is no kernel keeps any of it: what was looked at it keeps by our word.
+        let is_news = !own && self.watches.kept().is_some();
         for change in changed {
             match (&change.key, &change.old, &change.new) {
                 (Key::Conflict(conflict), None, Some(new)) => {
@@ -75,29 +75,30 @@ impl<S: MetaStore> Replica<S> {
                     let is_loss = matches!(old, Image::Conflict(report) if report.is_loss());
                     self.core.state.note_conflict_over(is_loss);
                 }
-                (Key::Inode(_), Some(Image::Inode(old)), new) if self.core.config.role == Role::Home => {
-                    let kept = matches!(new, Some(Image::Inode(new)) if new.version == old.version && new.content == old.content);
-                    if !kept {
+                (Key::Inode(file), Some(Image::Inode(old)), new) => {
+                    let is_kept = matches!(new, Some(Image::Inode(new)) if new.version == old.version && new.content == old.content);
+                    if !is_kept {
                         let by = match new {
                             Some(Image::Inode(new)) if !new.is_removed() => new.content.root().map(|_| new.version),
                             _ => None,
                         };
                         self.contents.supersede(Superseded::new(old.version, &old.content, by));
                     }
-                }
-                (Key::Inode(file), Some(Image::Inode(old)), new) if self.core.config.role == Role::Client && !own => {
-                    let content_kept = matches!(new, Some(Image::Inode(new)) if new.version == old.version && new.content == old.content);
-                    let what = if content_kept { What::Attributes } else { What::Content };
-                    self.core.outputs.push_back(Output::InvalidateInode { file: *file, what });
-                }
-                (Key::Entry(parent, name), old, _) if self.core.config.role == Role::Client && !own => {
-                    self.watches.forget_absence(*parent, name);
-                    if old.is_none() && !learned.is_empty() && learned.contains(&(*parent, name.clone())) {
-                        continue;
+                    if is_news {
+                        let what = if is_kept { What::Attributes } else { What::Content };
+                        self.core.outputs.push_back(Output::InvalidateInode { file: *file, what });
                     }
-                    self.core.outputs.push_back(Output::InvalidateEntry { parent: *parent, name: name.clone() });
                 }
-                (Key::Entry(parent, name), ..) => self.watches.forget_absence(*parent, name),
+                (Key::Entry(parent, name), old, _) => {
+                    if let Some(watches) = self.watches.kept_mut() {
+                        watches.forget_absence(*parent, name);
+                    }
+                    let may_be_learned = is_news && old.is_none() && !learned.is_empty();
+                    let is_learned = may_be_learned && learned.contains(&(*parent, name.clone()));
+                    if is_news && !is_learned {
+                        self.core.outputs.push_back(Output::InvalidateEntry { parent: *parent, name: name.clone() });
+                    }
+                }
                 (Key::Inode(_) | Key::Conflict(_) | Key::Origin(_), ..) => {}
             }
         }

@@ -1,6 +1,7 @@
 //! What every part of a replica may use.
 
 use crate::api::{Config, Output};
+use crate::replica::composition::Composition;
 use crate::state::State;
 use crate::upstream::line::Line;
 use std::collections::VecDeque;
@@ -10,6 +11,7 @@ use wayfs_types::{Time, WallTime};
 /// Settings, state, time, and what goes out: handed to the parts' functions beside the part itself.
 pub(crate) struct Core<S> {
     pub(crate) config: Config,
+    pub(crate) composition: Composition,
     pub(crate) state: State<S>,
     /// The time of this input.
     pub(crate) now: Time,

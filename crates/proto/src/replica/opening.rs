@@ -1,7 +1,8 @@
 //! How a replica is opened upon its store.
 
+use super::composition::Composition;
 use super::{Core, OpenError, Replica};
-use crate::api::{Config, Role};
+use crate::api::Config;
 use crate::children::Children;
 use crate::contents::Contents;
 use crate::histories::Histories;
@@ -24,10 +25,12 @@ impl<S: MetaStore> Replica<S> {
     /// # Errors
     /// [`OpenError::Foreign`] if the store was made for something else; [`OpenError::Storage`].
     pub fn open(config: Config, store: S, now: Time) -> Result<Self, OpenError> {
-        let state = State::of(store, &config)?;
+        let composition = Composition::of(config.role);
+        let state = State::of(store, &config, composition)?;
         let sequence = state.sequence();
         let core = Core {
             config,
+            composition,
             state,
             now,
             wall: WallTime::EPOCH,
@@ -43,9 +46,9 @@ impl<S: MetaStore> Replica<S> {
             peers: BTreeMap::new(),
             children: Children::default(),
             requests: Requests::default(),
-            watches: Watches::default(),
-            uplink: Uplink::after(sequence),
-            contents: Contents::default(),
+            watches: Watches::of(composition.tree),
+            uplink: Uplink::after(sequence, composition.position),
+            contents: Contents::at(composition.position),
             locks: Locks::default(),
             members: Members::default(),
             histories: Histories::default(),
@@ -68,7 +71,7 @@ impl<S: MetaStore> Replica<S> {
         self.histories.read_gaps(&self.core)?;
         self.histories.read_found(&mut self.core)?;
         Contents::advance_tallies(&mut self.core)?;
-        self.watches = Watches::read(self.core.state.store())?;
+        self.watches.read(self.core.state.store())?;
         let totals = self.read_totals()?;
         self.core.state.set_totals(totals);
         self.children.read_children(&self.core)?;
@@ -84,10 +87,10 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn begin_as_server(&mut self) -> Result<(), OpenError> {
-        if self.core.config.role == Role::Home && self.core.state.inode(FileId::ROOT)?.is_none() {
+        if self.core.orders() && self.core.state.inode(FileId::ROOT)?.is_none() {
             self.make_home()?;
         }
-        if self.core.config.role == Role::Home {
+        if self.core.orders() {
             self.take_key()?;
             if self.core.state.totals().missing > 0 {
                 // Perhaps nobody will come: who has it on record may have been turned away.
@@ -95,7 +98,7 @@ impl<S: MetaStore> Replica<S> {
                 self.contents.supersede_unshown(&mut self.core)?;
             }
         }
-        if self.core.config.role != Role::Client {
+        if self.core.serves() {
             self.locks.begin_lock_grace(&self.core)?;
             self.locks.read_given_locks(&self.core)?;
             self.begin_usage()?;

@@ -1,7 +1,6 @@
 //! How requests of this replica's own user are served, as soon as what they need is known.
 
 use super::{Attempt, LIST_MAX, Need, On, Waiting};
-use crate::api::Role;
 use crate::children::Children;
 use crate::contents::Source;
 use crate::replica::{Core, Replica, StepError};
@@ -103,8 +102,9 @@ impl<S: MetaStore> Replica<S> {
             if let Some(on) = self.missing_need(waiting, &need)? {
                 return Ok(on);
             }
-            let trusted = self.core.config.role != Role::Client || (self.core.is_trusted() && !waiting.offline);
-            if trusted && self.core.config.role == Role::Client && !self.watches.is_fresh(directory) {
+            let trusted = self.core.state.holds_all() || (self.core.is_trusted() && !waiting.offline);
+            let is_fresh = self.watches.is_fresh(directory);
+            if trusted && !is_fresh {
                 waiting.questions += 1;
                 if waiting.questions <= QUESTIONS_MAX {
                     let limit = u32::try_from(limit).expect("at most 4096");
@@ -117,8 +117,7 @@ impl<S: MetaStore> Replica<S> {
                 return Ok(self.uplink.without_parent(&self.core, waiting));
             }
             // Also where the questions came to an end without an answer.
-            let is_vouched = self.core.config.role != Role::Client || (trusted && self.watches.is_fresh(directory));
-            if !is_vouched {
+            if !trusted || !is_fresh {
                 self.requests.note_unvouched();
             }
         }
@@ -142,7 +141,7 @@ impl<S: MetaStore> Replica<S> {
             )));
         }
         // A listing is vouched for by its directory, crowded files are not.
-        let is_from_cache = self.core.config.role == Role::Client && waiting.listed.is_none();
+        let is_from_cache = !self.core.state.holds_all() && waiting.listed.is_none();
         if is_from_cache && self.core.is_trusted() && !waiting.offline && (!is_whole || self.doubts_listed(&answer)?) {
             waiting.questions += 1;
             if waiting.questions <= QUESTIONS_MAX {
@@ -192,7 +191,7 @@ impl<S: MetaStore> Replica<S> {
         self.core.state.stage_marks(self.core.config.origin);
         let file = effect.file.or_else(|| crate::inspect::file_of(&record.op, id)).unwrap_or(FileId::ROOT);
         let inode = Requests::inode_after(&mut self.core, file)?;
-        if matches!(record.op, Op::Mkdir { .. }) && self.core.config.role == Role::Client {
+        if matches!(record.op, Op::Mkdir { .. }) {
             self.watch_own_directory(FileId::made_by(id));
         }
         if matches!(record.op, Op::Link { .. }) && inode.as_ref().is_some_and(|inode| inode.is_crowded()) {

@@ -4,7 +4,6 @@
 //! written again, folded and in another order, so such a wait is one for all of that. What had been confirmed is at the home by its
 //! former name, and its contents may be here only: they are waited for by name.
 
-use crate::api::Role;
 use crate::histories::Histories;
 use crate::replica::{Replica, StepError};
 use crate::requests::{Attempt, On};
@@ -31,7 +30,7 @@ impl<S: MetaStore> Replica<S> {
         if self.core.state.own_durable() < sequence {
             self.core.state.want_sync();
         }
-        if until == Level::Stable && self.core.config.role != Role::Home {
+        if until == Level::Stable && !self.core.orders() {
             self.want_stable(own, sequence)?;
             self.contents.want_former(&mut self.core)?;
         }
@@ -46,7 +45,7 @@ impl<S: MetaStore> Replica<S> {
             Level::Stable => &[table::OWED, table::LENT],
         };
         // Every wait looks here each time that something moved: nearly no store ever had another origin.
-        if self.core.config.role != Role::Client || !self.histories.has_former() {
+        if !self.core.writes() || !self.histories.has_former() {
             return Ok(false);
         }
         for of in tables {

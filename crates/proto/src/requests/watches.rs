@@ -6,8 +6,9 @@
 //! session and its lease hold. Without that it is still served when there is
 //! nobody to ask: that is the offline mode.
 
-use crate::api::{Changed, Output, Role};
+use crate::api::{Changed, Output};
 use crate::children::interest::seen_at;
+use crate::replica::composition::Tree;
 use crate::replica::{Core, Replica};
 use crate::state::tables::{image_key, number_key, pack, parse_number_key, table, unpack};
 use serde::{Deserialize, Serialize};
@@ -38,9 +39,18 @@ struct Watch {
     listed: Option<Name>,
 }
 
-/// All watches of a client.
+/// What vouches for what this replica shows of the tree.
+#[derive(Debug)]
+pub(crate) enum Watches {
+    /// All of the tree is here, and shown on our own word.
+    Needless,
+    /// What was looked at is here, and these say for how much of it the parent vouches.
+    Kept(Kept),
+}
+
+/// All watches of a replica.
 #[derive(Debug, Default)]
-pub(crate) struct Watches {
+pub(crate) struct Kept {
     by_file: BTreeMap<FileId, Watch>,
     by_use: BTreeMap<u64, FileId>,
     clock: u64,
@@ -53,7 +63,64 @@ pub(crate) struct Watches {
 }
 
 impl Watches {
-    pub(crate) fn read<S: MetaStore>(store: &S) -> Result<Self, StorageError> {
+    /// Those of a tree of which so much is here.
+    pub(crate) fn of(tree: Tree) -> Self {
+        match tree {
+            Tree::Whole => Self::Needless,
+            Tree::LookedAt => Self::Kept(Kept::default()),
+        }
+    }
+
+    /// Takes over those that a store has.
+    pub(crate) fn read<S: MetaStore>(&mut self, store: &S) -> Result<(), StorageError> {
+        if let Self::Kept(kept) = self {
+            *kept = Kept::read(store)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) const fn kept(&self) -> Option<&Kept> {
+        if let Self::Kept(kept) = self { Some(kept) } else { None }
+    }
+
+    pub(crate) const fn kept_mut(&mut self) -> Option<&mut Kept> {
+        if let Self::Kept(kept) = self { Some(kept) } else { None }
+    }
+
+    /// Since when a file is watched, if it is.
+    pub(crate) fn since(&self, file: FileId) -> Option<CommitNumber> {
+        self.kept()?.since(file)
+    }
+
+    /// Whether all entries of a directory are here and verified.
+    pub(crate) fn is_fresh(&self, directory: FileId) -> bool {
+        self.kept().is_none_or(|kept| kept.is_fresh(directory))
+    }
+
+    /// Whether all entries of a directory were here once.
+    pub(crate) fn is_complete(&self, directory: FileId) -> bool {
+        self.kept().is_none_or(|kept| kept.is_complete(directory))
+    }
+
+    /// What a name stands for as far as is known here, verified or not.
+    pub(crate) fn cached_entry<S: MetaStore>(
+        &self,
+        core: &Core<S>,
+        parent: FileId,
+        name: &Name,
+    ) -> Result<Option<Option<FileId>>, StorageError> {
+        if let Some(entry) = core.state.entry(parent, name)? {
+            return Ok(Some(Some(entry.file)));
+        }
+        let key = image_key(table::SHADOW, &Key::Entry(parent, name.clone()));
+        let known = self.kept().is_none_or(|kept| kept.is_complete(parent) || kept.is_absent(parent, name))
+            || core.state.store().get(&key)?.is_some();
+        Ok(known.then_some(None))
+    }
+}
+
+impl Kept {
+    fn read<S: MetaStore>(store: &S) -> Result<Self, StorageError> {
         let mut watches = Self::default();
         let mut from = vec![table::WATCH];
         loop {
@@ -210,39 +277,22 @@ impl Watches {
         let is_nowhere = inode.is_directory() || directories.peek().is_none();
         is_nowhere || directories.any(|directory| self.since(directory).is_some())
     }
-
-    /// What a name stands for as far as the cache knows, verified or not.
-    pub(crate) fn cached_entry<S: MetaStore>(
-        &self,
-        core: &Core<S>,
-        parent: FileId,
-        name: &Name,
-    ) -> Result<Option<Option<FileId>>, StorageError> {
-        if let Some(entry) = core.state.entry(parent, name)? {
-            return Ok(Some(Some(entry.file)));
-        }
-        let key = image_key(table::SHADOW, &Key::Entry(parent, name.clone()));
-        let known = core.config.role != Role::Client
-            || self.is_complete(parent)
-            || self.is_absent(parent, name)
-            || core.state.store().get(&key)?.is_some();
-        Ok(known.then_some(None))
-    }
 }
 
 impl<S: MetaStore> Replica<S> {
     /// Begins a watch that the parent has registered, unless there is one.
     pub(crate) fn begin_watch(&mut self, file: FileId) {
-        if self.watches.since(file).is_some() {
-            self.watches.touch(file);
+        let Watches::Kept(watches) = &mut self.watches else { return };
+        if watches.since(file).is_some() {
+            watches.touch(file);
             return;
         }
-        let complete = self.watches.is_complete(file);
+        let complete = watches.is_complete(file);
         // What this input puts gets a later number.
         let since = Some(self.core.state.change().next());
-        self.watches.write_watch(&mut self.core, file, Row { since, complete, fresh: false });
-        self.watches.absent.retain(|(directory, _)| *directory != file);
-        if self.watches.by_use.len() > self.core.config.watches_max {
+        watches.write_watch(&mut self.core, file, Row { since, complete, fresh: false });
+        watches.absent.retain(|(directory, _)| *directory != file);
+        if watches.by_use.len() > self.core.config.watches_max {
             self.end_oldest_watches();
         }
     }
@@ -250,10 +300,11 @@ impl<S: MetaStore> Replica<S> {
     /// Makes room for more. Nobody tells the kernel any more what changes there, so that it is to ask again; several at
     /// once, for it asks about all others, too.
     fn end_oldest_watches(&mut self) {
+        let Watches::Kept(watches) = &mut self.watches else { return };
         let mut files = Vec::new();
         for _ in 0..=self.core.config.watches_max / 16 {
-            let Some((_, oldest)) = self.watches.by_use.pop_first() else { break };
-            self.watches.by_file.remove(&oldest);
+            let Some((_, oldest)) = watches.by_use.pop_first() else { break };
+            watches.by_file.remove(&oldest);
             self.core.state.delete_row(number_key(table::WATCH, oldest.inode_number()));
             self.uplink.forget_right(oldest);
             files.push(oldest);
@@ -267,38 +318,40 @@ impl<S: MetaStore> Replica<S> {
 
     /// A directory of our own making: nothing is in it that we do not know.
     pub(crate) fn watch_own_directory(&mut self, directory: FileId) {
+        let Watches::Kept(watches) = &mut self.watches else { return };
         let since = Some(self.core.state.change().next());
-        self.watches.write_watch(&mut self.core, directory, Row { since, complete: true, fresh: true });
+        watches.write_watch(&mut self.core, directory, Row { since, complete: true, fresh: true });
         self.core.tell_parent(Up::Watch { files: vec![directory] });
         self.uplink.note_own_directory(&self.core, directory);
     }
 
     /// Nothing is verified any more: another parent, or too long away.
     pub(crate) fn drop_watches(&mut self) {
-        for file in self.watches.in_force() {
-            let complete = self.watches.is_complete(file);
-            self.watches.write_watch(&mut self.core, file, Row { since: None, complete, fresh: false });
+        let Watches::Kept(watches) = &mut self.watches else { return };
+        for file in watches.in_force() {
+            let complete = watches.is_complete(file);
+            watches.write_watch(&mut self.core, file, Row { since: None, complete, fresh: false });
             self.core.state.stage_output(Output::InvalidateInode { file, what: Changed::Attributes });
         }
         self.core.state.stage_output(Output::InvalidateAll);
         // Answers that are on their way to the kernel come after the news.
         self.requests.note_unvouched();
-        self.watches.absent.clear();
-        self.watches.absent_order.clear();
-        self.watches.has_forgotten = false;
+        watches.absent.clear();
+        watches.absent_order.clear();
+        watches.has_forgotten = false;
     }
 
     /// Whether an inode as cached at a change is covered by a watch: of itself, or of a directory in which it
     /// still stands. (One that moved out of all that we watch while we were away is not told of again; but the
     /// entry that it left is.)
     fn is_covered(&self, file: FileId, number: CommitNumber, inode: &Inode) -> Result<bool, StorageError> {
-        let holds = |watched| {
-            !self.uplink.is_doubted(watched) && self.watches.since(watched).is_some_and(|since| number >= since)
-        };
+        let Watches::Kept(watches) = &self.watches else { return Ok(true) };
+        let holds =
+            |watched| !self.uplink.is_doubted(watched) && watches.since(watched).is_some_and(|since| number >= since);
         if !inode.is_directory() && seen_at(file, inode).any(|directory| self.uplink.is_doubted(directory)) {
             return Ok(false);
         }
-        if holds(file) && (!self.uplink.is_close_to_open(&self.core) || self.watches.is_looked_at(file, inode)) {
+        if holds(file) && (!self.uplink.is_close_to_open(&self.core) || watches.is_looked_at(file, inode)) {
             return Ok(true);
         }
         for place in inode.places.iter().filter(|place| holds(place.parent)) {
@@ -313,7 +366,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn trusted_inode(&self, file: FileId) -> Result<Option<Arc<Inode>>, StorageError> {
         let Some(numbered) = self.core.state.row_of(&Key::Inode(file))? else { return Ok(None) };
         let Image::Inode(inode) = numbered.image else { return Ok(None) };
-        let trusted = self.core.config.role != Role::Client || self.is_covered(file, numbered.number, &inode)?;
+        let trusted = self.is_covered(file, numbered.number, &inode)?;
         Ok(trusted.then_some(inode))
     }
 
@@ -321,13 +374,13 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn trusted_entry(&self, parent: FileId, name: &Name) -> Result<Option<Option<FileId>>, StorageError> {
         let key = Key::Entry(parent, name.clone());
         let cached = self.core.state.row_of(&key)?;
-        if self.core.config.role != Role::Client {
+        let Watches::Kept(watches) = &self.watches else {
             return Ok(Some(match cached.map(|numbered| numbered.image) {
                 Some(Image::Entry(entry)) => Some(entry.file),
                 _ => None,
             }));
-        }
-        let Some(since) = self.watches.since(parent).filter(|_| !self.uplink.is_doubted(parent)) else {
+        };
+        let Some(since) = watches.since(parent).filter(|_| !self.uplink.is_doubted(parent)) else {
             return Ok(None);
         };
         match cached {
@@ -336,8 +389,8 @@ impl<S: MetaStore> Replica<S> {
                 Image::Inode(_) | Image::Entry(_) | Image::Conflict(_) | Image::Origin(_) => Ok(None),
             },
             None => {
-                let known = self.watches.is_fresh(parent)
-                    || self.watches.is_absent(parent, name)
+                let known = watches.is_fresh(parent)
+                    || watches.is_absent(parent, name)
                     || self.core.state.store().get(&image_key(table::SHADOW, &key))?.is_some();
                 Ok(known.then_some(None))
             }

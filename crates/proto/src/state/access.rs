@@ -4,6 +4,7 @@ use crate::api::Output;
 use crate::contents::superseded::Superseded;
 use crate::histories::found_lost::Kind;
 use crate::histories::gaps::Gap;
+use crate::replica::composition::Tree;
 use crate::state::State;
 use crate::state::log::Log;
 use crate::state::overlay::{Overlay, Tx};
@@ -19,6 +20,11 @@ use wayfs_wire::{Resume, Stamp};
 
 /// The store and its rows.
 impl<S: MetaStore> State<S> {
+    /// Whether the whole volume is in it: then what is not here is nowhere, and nobody need be asked.
+    pub(crate) fn holds_all(&self) -> bool {
+        self.tree == Tree::Whole
+    }
+
     pub(crate) fn store(&self) -> &S {
         &self.store
     }
@@ -35,7 +41,7 @@ impl<S: MetaStore> State<S> {
 
     /// The store seen through what this input changed so far.
     pub(crate) fn tx(&mut self) -> Tx<'_, S> {
-        Tx { store: &self.store, views: &self.views, overlay: &mut self.overlay, is_whole: self.is_whole }
+        Tx { store: &self.store, views: &self.views, overlay: &mut self.overlay, is_whole: self.tree == Tree::Whole }
     }
 
     pub(crate) fn put_image(&mut self, key: Key, image: Option<Image>) -> Result<(), StorageError> {
@@ -222,13 +228,8 @@ impl<S> State<S> {
         self.counters.rescues
     }
 
-    pub(crate) fn set_rescues(&mut self, rescues: bool) {
-        self.counters.rescues = rescues;
-    }
-
-    /// The same, if it is so.
-    pub(crate) fn add_rescue(&mut self, rescues: bool) {
-        self.counters.rescues |= rescues;
+    pub(crate) fn begin_rescue(&mut self) {
+        self.counters.rescues = true;
     }
 
     /// Whether it was so. It is done.
@@ -241,8 +242,8 @@ impl<S> State<S> {
         self.counters.synced
     }
 
-    pub(crate) fn set_synced(&mut self, synced: bool) {
-        self.counters.synced = synced;
+    pub(crate) fn note_synced(&mut self) {
+        self.counters.synced = true;
     }
 
     /// Running sums over the tables, as committed.

@@ -1,7 +1,7 @@
 //! How what an input did becomes one batch of the store.
 
 use crate::state::log::LogItem;
-use crate::state::overlay::{self, Changed, Indexing};
+use crate::state::overlay::{self, Changed};
 use crate::state::staged::Staged;
 use crate::state::tables::pack;
 use crate::state::{COUNTERS, State};
@@ -18,20 +18,17 @@ impl<S: MetaStore> State<S> {
     ///
     /// # Errors
     /// Those of the store. What this input did is dropped with the overlay then.
-    pub(crate) fn commit(&mut self, indexing: Indexing, now: Time) -> Result<Committed, StorageError> {
-        let changed = if self.overlay.is_empty() && self.counters == self.saved {
-            Vec::new()
-        } else {
-            self.write_batch(indexing, now)?
-        };
+    pub(crate) fn commit(&mut self, now: Time) -> Result<Committed, StorageError> {
+        let changed =
+            if self.overlay.is_empty() && self.counters == self.saved { Vec::new() } else { self.write_batch(now)? };
         let mut staged = std::mem::take(&mut self.staged);
         self.carry_out(&mut staged);
         Ok(Committed { staged, changed })
     }
 
-    fn write_batch(&mut self, indexing: Indexing, now: Time) -> Result<Vec<Changed>, StorageError> {
+    fn write_batch(&mut self, now: Time) -> Result<Vec<Changed>, StorageError> {
         let overlay = std::mem::take(&mut self.overlay);
-        let done = overlay::finish(&self.store, overlay, self.counters.change, indexing)?;
+        let done = overlay::finish(&self.store, overlay, self.counters.change, self.indexing)?;
         self.counters.change = done.last;
         let mut batch = done.batch;
         batch.put(COUNTERS.to_vec(), pack(&self.counters));

@@ -15,8 +15,8 @@
 //! is taken back to what the parent confirmed and the rest of the log is replayed
 //! through the same rules.
 
-use crate::api::Role;
 use crate::replica::{Core, Replica};
+use crate::requests::watches::Watches;
 use crate::state::State;
 use crate::state::log::{Shadow, TOUCH, echo_hash};
 use crate::state::position::{LogPosition, log_key};
@@ -67,7 +67,7 @@ impl<S: MetaStore> Replica<S> {
             }
             self.core.state.staged.marks.insert(*origin);
         }
-        if self.core.config.role == Role::Station {
+        if self.core.relays() {
             for (origin, through) in &cut.applied {
                 self.release_cancelled(*origin, *through)?;
             }
@@ -177,14 +177,14 @@ impl<S: MetaStore> Replica<S> {
         // Nobody vouched for what nobody knew of; the highest number stands for that.
         let number = Some(confirmed.number).filter(|number| *number < CommitNumber::MAX);
         let vouched = |since: Option<CommitNumber>| number.zip(since).is_some_and(|(number, since)| number >= since);
-        let watched = |file| vouched(self.watches.since(file));
+        let Watches::Kept(watches) = &self.watches else { return true };
+        let watched = |file| vouched(watches.since(file));
         let seen_from = |image: &Option<Image>| match image {
             Some(Image::Inode(inode)) => crate::children::interest::directories_of(inode).any(watched),
             _ => false,
         };
         match key {
-            _ if self.core.config.role != Role::Client => true,
-            Key::Entry(parent, _) => watched(*parent) || self.watches.is_fresh(*parent),
+            Key::Entry(parent, _) => watched(*parent) || watches.is_fresh(*parent),
             Key::Inode(file) if watched(*file) || seen_from(&confirmed.image) => true,
             Key::Inode(file) => {
                 let is_maker = file.maker().origin() == self.core.config.origin;

@@ -1,6 +1,6 @@
 //! The numbers that change with every batch, and are stored with it.
 
-use crate::api::Role;
+use crate::replica::composition::Position;
 use crate::state::position::LogPosition;
 use crate::state::tables::table;
 use serde::{Deserialize, Serialize};
@@ -35,7 +35,7 @@ pub(crate) struct Counters {
 
 impl Counters {
     /// Those of a store that holds nothing yet.
-    pub(super) fn of_new(role: Role) -> Self {
+    pub(super) fn of_new(position: Position) -> Self {
         Self {
             change: CommitNumber::ZERO,
             position: LogPosition::START.next(),
@@ -45,7 +45,7 @@ impl Counters {
             resume: None,
             reset: None,
             rescues: false,
-            synced: role == Role::Home,
+            synced: position == Position::Orders,
         }
     }
 }

@@ -6,7 +6,6 @@
 //! their images hashed to afterwards; so the parent's images of them can be
 //! recognised as an echo without replaying anything.
 
-use crate::api::Role;
 use crate::contents::ledger::{Tally, Weight};
 use crate::members::seals::Written;
 use crate::replica::Core;
@@ -446,7 +445,7 @@ impl<S: MetaStore> Core<S> {
                     weight: Weight::of(&entry.record.op),
                     dated: dated_by(&entry.record.op, &entry.touched),
                 };
-                if self.config.role == Role::Client && matches!(entry.record.op, Op::Touch) {
+                if self.writes() && matches!(entry.record.op, Op::Touch) {
                     cancelled.push(id.sequence());
                 }
                 newest = id.sequence();
@@ -473,7 +472,7 @@ impl<S: MetaStore> Core<S> {
         held: bool,
         seal: Option<Seal>,
     ) -> Result<Effect, StorageError> {
-        if self.config.role == Role::Home {
+        if self.orders() {
             return wayfs_tree::apply(&mut self.state.tx(), &record);
         }
         let position = self.state.counters.position;

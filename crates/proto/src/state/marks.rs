@@ -1,7 +1,7 @@
 //! How far each origin's records have come, and when.
 
-use crate::api::Role;
 use crate::contents::{AWAITED, Contents, HOLDERS_MAX, Missing};
+use crate::replica::composition::Position;
 use crate::replica::{Core, Replica};
 use crate::report::VersionState;
 use crate::state::State;
@@ -47,15 +47,12 @@ impl<S: MetaStore> Replica<S> {
         let callbacks = self.children.first_blocked(origin).map_or(applied, |first| first - 1);
         let accounted = self.children.accounts_for(origin);
         let safe = applied.min(awaited).min(callbacks).min(accounted);
-        let (visible, stable) = match self.core.config.role {
-            Role::Home => {
-                let missing = self.contents.first_missing(&mut self.core, origin)?.map_or(applied, |first| first - 1);
-                (applied, applied.min(missing))
-            }
-            Role::Station | Role::Client => {
-                let confirmed = self.core.state.confirmed_applied(origin)?;
-                (confirmed.min(applied), self.core.state.marks(origin)?.stable.min(applied))
-            }
+        let (visible, stable) = if self.core.orders() {
+            let missing = self.contents.first_missing(&mut self.core, origin)?.map_or(applied, |first| first - 1);
+            (applied, applied.min(missing))
+        } else {
+            let confirmed = self.core.state.confirmed_applied(origin)?;
+            (confirmed.min(applied), self.core.state.marks(origin)?.stable.min(applied))
         };
         Ok(Mark { origin, applied, safe, visible, stable, check: chain.check() })
     }
@@ -80,17 +77,17 @@ impl<S: MetaStore> Replica<S> {
 
     /// Last sequence of our own of which one fact holds, whatever the others say.
     fn own_fact_through(&self, marks: &Marks, fact: Level) -> u64 {
-        match (self.core.config.role, fact) {
-            (Role::Home, _) | (_, Level::Modified) | (Role::Station, Level::Safe) => u64::MAX,
-            (Role::Station, Level::Visible) => {
+        match (self.core.composition.position, fact) {
+            (Position::Orders, _) | (_, Level::Modified) | (Position::Relays, Level::Safe) => u64::MAX,
+            (Position::Relays, Level::Visible) => {
                 self.core.state.confirmed_applied_committed(self.core.config.origin).unwrap_or_default()
             }
-            (Role::Client, Level::Safe) => self.contents.up_to_rows(&self.core, &[table::OWED], marks.safe),
-            (Role::Client, Level::Visible) => marks.visible,
-            (Role::Client, Level::Stable) => {
+            (Position::Writes, Level::Safe) => self.contents.up_to_rows(&self.core, &[table::OWED], marks.safe),
+            (Position::Writes, Level::Visible) => marks.visible,
+            (Position::Writes, Level::Stable) => {
                 self.contents.up_to_rows(&self.core, &[table::OWED, table::LENT], marks.stable)
             }
-            (Role::Station, Level::Stable) => marks.stable,
+            (Position::Relays, Level::Stable) => marks.stable,
         }
     }
 
@@ -103,11 +100,10 @@ impl<S: MetaStore> Replica<S> {
         let version = inode.version;
         let facts = self.record_facts(version, content_named(&inode))?;
         let is_own = self.histories.is_our_own(&self.core, version);
-        let safe_at = match self.core.config.role {
-            Role::Client if is_own && facts.safe.holds() => {
-                self.core.state.milestone_row(version.origin(), 0, version.sequence())?.and_then(|step| step.by)
-            }
-            Role::Home | Role::Station | Role::Client => None,
+        let safe_at = if is_own && facts.safe.holds() {
+            self.core.state.milestone_row(version.origin(), 0, version.sequence())?.and_then(|step| step.by)
+        } else {
+            None
         };
         Ok(Some(VersionState { version, facts, safe_at }))
     }
@@ -118,12 +114,12 @@ impl<S: MetaStore> Replica<S> {
         if record.origin() == OriginId::GENESIS {
             return Ok(Facts::GENESIS);
         }
-        let mut facts = match self.core.config.role {
-            Role::Home => self.core.state.facts_at_home(record, content)?,
-            Role::Station => self.core.state.facts_at_station(record, content)?,
-            Role::Client if self.histories.is_our_own(&self.core, record) => self.core.facts_of_own(record)?,
+        let mut facts = match self.core.composition.position {
+            Position::Orders => self.core.state.facts_at_home(record, content)?,
+            Position::Relays => self.core.state.facts_at_station(record, content)?,
+            Position::Writes if self.histories.is_our_own(&self.core, record) => self.core.facts_of_own(record)?,
             // Nothing is shown to a client that is not durable at a server.
-            Role::Client => {
+            Position::Writes => {
                 let safe = if is_in_record(content) { Fact::Holds(None) } else { Fact::Unknown };
                 Facts { safe, ..Facts::default() }.or(self.uplink.facts().lasting(record))
             }
@@ -135,7 +131,7 @@ impl<S: MetaStore> Replica<S> {
             facts.stable = facts.stable.or(facts.visible);
         }
         let facts = Contents::as_fate_says(&self.core, record, facts)?;
-        if self.core.config.role == Role::Client { Contents::as_rows_say(&self.core, record, facts) } else { Ok(facts) }
+        if self.core.writes() { Contents::as_rows_say(&self.core, record, facts) } else { Ok(facts) }
     }
 }
 
@@ -364,6 +360,7 @@ fn is_in_record(content: Option<&Content>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::Role;
     use crate::tests::world::{HOME, World, small};
 
     /// The ring of steps is searched by halves; a look at every row must find the same.

@@ -5,6 +5,7 @@
 //! is dropped and nothing happened.
 
 use crate::members::usage::UsageChange;
+use crate::replica::composition::Below;
 use crate::state::names::{index, stored_names};
 use crate::state::tables::{self, Numbered, entries_from, entries_until, image_key, table};
 use crate::state::view_cache::{ViewCache, Written};
@@ -217,6 +218,16 @@ pub(crate) enum Indexing {
     ForChildren,
     /// It has none.
     Nothing,
+}
+
+impl Indexing {
+    /// What is needed for who may be below.
+    pub(super) const fn of(below: Below) -> Self {
+        match below {
+            Below::Children => Self::ForChildren,
+            Below::Nobody => Self::Nothing,
+        }
+    }
 }
 
 /// An overlay turned into a batch.

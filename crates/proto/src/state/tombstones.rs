@@ -1,6 +1,5 @@
 //! Tombstones: kept until every child has passed them.
 
-use crate::api::Role;
 use crate::replica::Replica;
 use crate::state::tables::{change_key, table};
 use wayfs_types::{CommitNumber, MetaStore, StorageError};
@@ -19,7 +18,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn purge(&mut self) -> Result<(), StorageError> {
         let change = self.core.state.counters.change;
         let kept = self.core.config.tombstones_kept;
-        if self.core.config.role == Role::Client || change.0 <= kept {
+        if !self.core.serves() || change.0 <= kept {
             return Ok(());
         }
         let slowest = self.children.need_tombstones_from();
@@ -47,7 +46,7 @@ impl<S: MetaStore> Replica<S> {
             self.core.state.tombstones_from = self.core.state.tombstones_from.max(number.next());
             if self.core.state.row_of(&parsed)?.is_some() {
                 // A marker: only the home decides that no late record can name it any more.
-                if self.core.config.role == Role::Home {
+                if self.core.orders() {
                     self.core.state.put_image(parsed, None)?;
                 }
             } else {

@@ -1,6 +1,5 @@
 //! Running sums over the tables, so that a look at the status costs nothing.
 
-use crate::api::Role;
 use crate::contents::declared::LossNews;
 use crate::contents::lent::Lent;
 use crate::contents::vanished::{VANISHED, Vanished};
@@ -58,7 +57,7 @@ impl<S: MetaStore> Replica<S> {
             Ok(())
         })?;
         self.contents.set_lost_news(lost);
-        if self.core.config.role == Role::Client {
+        if self.core.writes() {
             self.core.state.each(&[VANISHED], &[VANISHED + 1], |_, value| {
                 let vanished: Vanished = unpack(value)?;
                 totals.vanished += 1;

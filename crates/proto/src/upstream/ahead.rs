@@ -19,7 +19,6 @@
 //!   as images, and goes on behind their numbers: the first record of every life
 //!   is an [`Op::Skip`] over as many numbers as can have been ahead.
 
-use crate::api::Role;
 use crate::contents::content_of;
 use crate::replica::{Core, Replica};
 use crate::state::position::LogPosition;
@@ -77,7 +76,7 @@ impl<S: MetaStore> Replica<S> {
     /// Sends records that somebody waits for while our own disk is still at it.
     pub(crate) fn send_ahead(&mut self) -> Result<(), StorageError> {
         let is_first_life_durable = self.core.state.stored() > Ticket(0) || self.histories.was_opened_before();
-        if self.core.config.role != Role::Client
+        if !self.core.writes()
             || !self.core.config.sends_ahead
             || self.core.standing() != Some(UplinkState::Live)
             || !is_first_life_durable

@@ -130,15 +130,16 @@ impl<S: MetaStore> Replica<S> {
         }
         let keys: Vec<Key> = images.iter().map(|pair| pair.key.clone()).collect();
         self.take_cut(images)?;
+        let Some(watches) = self.watches.kept_mut() else { return Ok(listed) };
         for key in keys {
             if let Key::Entry(parent, name) = &key
                 && wayfs_tree::entry(&self.core.state.tx(), *parent, name)?.is_none()
             {
-                self.watches.note_absence(*parent, name.clone());
+                watches.note_absence(*parent, name.clone());
             }
         }
         if let (Question::List { directory, after, .. }, Some((ended, last))) = (question, &listed) {
-            self.watches.note_listed(&mut self.core, *directory, after.as_ref(), last.as_ref(), *ended);
+            watches.note_listed(&mut self.core, *directory, after.as_ref(), last.as_ref(), *ended);
         }
         Ok(listed)
     }
@@ -147,9 +148,10 @@ impl<S: MetaStore> Replica<S> {
     /// nothing. A directory of 100,000 names that is listed for the first time costs the kernel no notice for each, and no second look.
     fn untold(&self, images: &[KeyImage]) -> Result<Vec<(FileId, Name)>, StorageError> {
         let mut untold = Vec::new();
+        let Some(watches) = self.watches.kept() else { return Ok(untold) };
         for pair in images.iter().filter(|pair| pair.image.is_some()) {
             if let Key::Entry(parent, name) = &pair.key
-                && !self.watches.may_have_told(*parent, name)
+                && !watches.may_have_told(*parent, name)
                 // What we removed ourselves stands for nothing.
                 && self.core.state.store().get(&image_key(table::SHADOW, &pair.key))?.is_none()
             {

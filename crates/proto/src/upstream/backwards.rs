@@ -7,7 +7,6 @@
 //!
 //! Whatever came since the move this parent vouched for itself, and may change: its stream knows the order.
 
-use crate::api::Role;
 use crate::mirror::Mirror;
 use crate::replica::{Core, Replica};
 use crate::requests::seen::Seen;
@@ -138,7 +137,7 @@ impl Uplink {
 
     /// From now on another parent vouches.
     pub(crate) fn note_move<S: MetaStore>(&mut self, core: &mut Core<S>) {
-        if core.config.role == Role::Client && core.state.synced() {
+        if !core.state.holds_all() && core.state.synced() {
             let kept = self.past.kept.edit();
             kept.moved_at = core.state.change().next();
             core.state.put_row(MOVED_AT.to_vec(), pack(&kept.moved_at));
@@ -359,7 +358,7 @@ impl<S: MetaStore> Replica<S> {
     /// that named it knows of it: what that says came after.)
     pub(crate) fn unheard_in(&mut self, images: &[KeyImage], named: &Seen) -> Result<Seen, StorageError> {
         let mut seen = Seen::default();
-        if self.core.config.role != Role::Client || self.uplink.past.kept.moved_at == CommitNumber::ZERO {
+        if self.uplink.past.kept.moved_at == CommitNumber::ZERO {
             return Ok(seen);
         }
         for pair in images {
@@ -372,12 +371,18 @@ impl<S: MetaStore> Replica<S> {
 
     /// What stays is not vouched for, and neither is a listing in which it stands.
     fn doubt(&mut self, refused: KeyImage) {
+        let Some(watches) = self.watches.kept_mut() else { return };
         if let Key::Entry(parent, _) = refused.key {
-            self.watches.doubt_listing(&mut self.core, parent);
+            watches.doubt_listing(&mut self.core, parent);
         }
         if let Some(Image::Inode(inode)) = refused.image {
-            inode.places.iter().for_each(|place| self.watches.doubt_listing(&mut self.core, place.parent));
+            inode.places.iter().for_each(|place| watches.doubt_listing(&mut self.core, place.parent));
         }
+    }
+
+    /// Whether the parent said that a name stands for nothing, and will tell when that changes.
+    fn is_free(&self, parent: FileId, name: &Name) -> bool {
+        self.watches.kept().is_some_and(|kept| kept.is_free(parent, name))
     }
 
     fn may_undo(&mut self, pair: &KeyImage) -> Result<bool, StorageError> {
@@ -405,7 +410,7 @@ impl<S: MetaStore> Replica<S> {
             return Ok(self.uplink.is_unheard(&self.core, old, new.map_or(RecordId::GENESIS, |(version, _)| version)));
         }
         // The name is free as far as we know. The file may have been taken away from it.
-        let Some((_, file)) = new.filter(|_| !self.watches.is_free(parent, name)) else { return Ok(false) };
+        let Some((_, file)) = new.filter(|_| !self.is_free(parent, name)) else { return Ok(false) };
         let Some(inode) = self.uplink.unvouched_inode(&mut self.core, file)? else { return Ok(false) };
         let place = Place { parent, name: name.clone() };
         let is_there = wayfs_tree::has_name(&self.core.state.tx(), file, &inode, &place)?;

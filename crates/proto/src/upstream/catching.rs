@@ -13,33 +13,55 @@
 //!     ◀───── Caught
 //! ```
 
-use crate::api::Role;
+use crate::children::catches::Caught;
 use crate::histories::Histories;
 use crate::replica::{Core, Replica, StepError};
 use crate::requests::{Attempt, On, Waiting};
 use crate::state::position::LogPosition;
 use crate::upstream::{Uplink, UplinkState};
 use wayfs_types::request::Answer;
-use wayfs_types::{FsError, MetaStore, StorageError};
+use wayfs_types::{CommitNumber, FsError, MetaStore, StorageError};
 use wayfs_wire::{AskId, Up};
 
 /// Questions put for one request, over as many sessions.
 const TIMES_MAX: u8 = 4;
 
+/// What a writer asks a parent to which it comes with records that another confirmed.
+#[derive(Debug, Default)]
+pub(super) struct Comeback {
+    /// Our question whether the home still has what it confirmed of ours.
+    migration: Option<AskId>,
+    /// The parent was put back, or heard that the home was: what we knew before this change may be lost.
+    pub(super) lost_before: Option<CommitNumber>,
+    /// The parent has less than the home had of what we wrote under the origins that we had before.
+    lacks_former: bool,
+    /// Our question whether the parent has caught up since.
+    loss_ask: Option<AskId>,
+    /// The parent has told how much of ours is stable, in this session or the last.
+    pub(super) told_stable: bool,
+}
+
+impl Comeback {
+    /// Whether the parent may lack what the home has, and was not asked yet.
+    fn is_loss_in_doubt(&self) -> bool {
+        (self.lost_before.is_some() || self.lacks_former) && self.loss_ask.is_none()
+    }
+}
+
 impl<S: MetaStore> Replica<S> {
     /// The parent was told all that the home has, or cannot reach it. If that lost something of ours of the origins that we had before, it
     /// is written again, though nothing of our own is lost.
-    fn end_loss(&mut self, reached: bool) -> Result<(), StorageError> {
-        let (Some(upstream), Some(line)) = (self.uplink.session.as_mut(), self.core.line.as_mut()) else {
+    fn end_loss(&mut self, caught: Caught) -> Result<(), StorageError> {
+        let (Some(comeback), Some(line)) = (self.uplink.comeback_mut(), self.core.line.as_mut()) else {
             return Ok(());
         };
-        upstream.loss_ask = None;
+        comeback.loss_ask = None;
         let (peer, stamp) = (line.peer, line.stamp);
-        if !reached {
+        if caught == Caught::CutOff {
             return Ok(());
         }
-        upstream.lacks_former = false;
-        if let Some(change) = upstream.lost_before.take() {
+        comeback.lacks_former = false;
+        if let Some(change) = comeback.lost_before.take() {
             self.uplink.forget_seen_before(&mut self.core, change);
         }
         if !Histories::lost_of_former(&mut self.core, &self.uplink)?.is_empty() {
@@ -51,12 +73,14 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// The parent was told all that the home has, or cannot reach it.
-    fn end_migration(&mut self, reached: bool) {
+    fn end_migration(&mut self, caught: Caught) {
         let own = self.core.config.origin;
         let (Some(upstream), Some(line)) = (self.uplink.session.as_mut(), self.core.line.as_mut()) else { return };
-        upstream.migration = None;
+        if let Some(comeback) = &mut upstream.comeback {
+            comeback.migration = None;
+        }
         let (has, peer, stamp) = (upstream.applied_of(own), line.peer, line.stamp);
-        if line.state != UplinkState::Migrating || !reached || Uplink::is_on_its_way(&self.core, has) {
+        if line.state != UplinkState::Migrating || caught == Caught::CutOff || Uplink::is_on_its_way(&self.core, has) {
             return;
         }
         if self.histories.has_former() {
@@ -78,21 +102,21 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// The parent answered: what it had is told, or it cannot reach the home.
-    pub(crate) fn handle_caught(&mut self, ask: AskId, reached: bool) -> Result<(), StorageError> {
-        if self.core.config.role == Role::Client {
-            if self.uplink.session.as_ref().is_some_and(|upstream| upstream.migration == Some(ask)) {
-                self.end_migration(reached);
-            } else if self.uplink.session.as_ref().is_some_and(|upstream| upstream.loss_ask == Some(ask)) {
-                self.end_loss(reached)?;
-            } else if reached {
-                self.requests.answered_plainly(ask);
-            } else {
-                self.requests.refused(ask);
-            }
+    pub(crate) fn handle_caught(&mut self, ask: AskId, caught: Caught) -> Result<(), StorageError> {
+        let Some(comeback) = self.uplink.comeback_mut() else {
+            self.requests.answered_plainly(ask);
+            self.children.note_caught(&self.core, ask, caught);
             return Ok(());
+        };
+        if comeback.migration == Some(ask) {
+            self.end_migration(caught);
+        } else if comeback.loss_ask == Some(ask) {
+            self.end_loss(caught)?;
+        } else if caught == Caught::Up {
+            self.requests.answered_plainly(ask);
+        } else {
+            self.requests.refused(ask);
         }
-        self.requests.answered_plainly(ask);
-        self.children.note_caught(&self.core, ask, reached);
         Ok(())
     }
 }
@@ -100,12 +124,12 @@ impl<S: MetaStore> Replica<S> {
 impl Uplink {
     /// A session begins: notes whether the parent lacks what the home had of the numbers before this one, and asks what is lost.
     pub(crate) fn note_what_parent_lacks<S: MetaStore>(&mut self, core: &mut Core<S>) -> Result<(), StorageError> {
-        if core.config.role != Role::Client {
+        if self.comeback_mut().is_none() {
             return Ok(());
         }
         let lacks_former = !Histories::lost_of_former(core, self)?.is_empty();
-        if let Some(upstream) = self.session.as_mut() {
-            upstream.lacks_former = lacks_former;
+        if let Some(comeback) = self.comeback_mut() {
+            comeback.lacks_former = lacks_former;
         }
         self.ask_what_is_lost(core);
         Ok(())
@@ -117,7 +141,7 @@ impl Uplink {
         core: &mut Core<S>,
         waiting: &mut Waiting,
     ) -> Result<Attempt, StepError> {
-        if core.config.role == Role::Home || waiting.is_answered() {
+        if core.orders() || waiting.is_answered() {
             return Ok(Attempt::Done(Ok(Answer::Done)));
         }
         if waiting.offline {
@@ -151,14 +175,10 @@ impl Uplink {
     /// put back to an older copy, or another took its place, and it never will. So it is asked to catch up, with each ping
     /// until it has.
     pub(crate) fn ask_whether_lost<S: MetaStore>(&mut self, core: &mut Core<S>) {
-        let waits = |up: &crate::upstream::Upstream| up.migration.is_none();
         let is_migrating = core.standing() == Some(UplinkState::Migrating);
-        if core.config.role != Role::Client || !is_migrating || !self.session.as_ref().is_some_and(waits) {
-            return;
-        }
-        let ask = Self::ask_catch(core);
-        if let Some(upstream) = self.session.as_mut() {
-            upstream.migration = ask;
+        let comeback = self.comeback_mut().filter(|comeback| is_migrating && comeback.migration.is_none());
+        if let Some(comeback) = comeback {
+            comeback.migration = Self::ask_catch(core);
         }
     }
 
@@ -167,14 +187,8 @@ impl Uplink {
     /// until it has. So is a parent that lacks what we wrote under another number: that number may have been given up before the home was put
     /// back, and then nothing of the present one is lost.
     pub(crate) fn ask_what_is_lost<S: MetaStore>(&mut self, core: &mut Core<S>) {
-        let is_due =
-            |up: &crate::upstream::Upstream| (up.lost_before.is_some() || up.lacks_former) && up.loss_ask.is_none();
-        if core.config.role != Role::Client || !self.session.as_ref().is_some_and(is_due) {
-            return;
-        }
-        let ask = Self::ask_catch(core);
-        if let Some(upstream) = self.session.as_mut() {
-            upstream.loss_ask = ask;
+        if let Some(comeback) = self.comeback_mut().filter(|comeback| comeback.is_loss_in_doubt()) {
+            comeback.loss_ask = Self::ask_catch(core);
         }
     }
 

@@ -20,7 +20,6 @@
 //! Without the home nothing is changed: `Unreachable`. Who is not told within the time of a request is told `TimedOut`, and does
 //! not know what became of it.
 
-use crate::api::Role;
 use crate::children::interest::directories_of;
 use crate::locks::requests::{LockAsk, lock_error};
 use crate::replica::{Core, Replica, StepError};
@@ -49,10 +48,6 @@ impl Claims {
     pub(crate) fn parent_lost(&mut self) {
         self.held.clear();
         self.refused.clear();
-    }
-
-    fn is_known(&self, id: RequestId) -> bool {
-        self.held.contains_key(&id) || self.refused.contains_key(&id)
     }
 }
 
@@ -98,12 +93,11 @@ impl<S: MetaStore> Replica<S> {
         waiting: &mut Waiting,
         change: &Change,
     ) -> Result<Option<Attempt>, StepError> {
-        if self.core.config.role != Role::Client {
-            return Ok(None);
-        }
-        if let Some(error) = self.uplink.claims.refused.remove(&id) {
+        let Some(claims) = &mut self.uplink.claims else { return Ok(None) };
+        if let Some(error) = claims.refused.remove(&id) {
             return Ok(Some(Attempt::Done(Err(error))));
         }
+        let held = claims.held.get(&id).cloned().unwrap_or_default();
         let wanted = Uplink::exclusive_among(&self.core, change)?;
         if wanted.is_empty() {
             return Ok(None);
@@ -113,7 +107,6 @@ impl<S: MetaStore> Replica<S> {
             let otherwise = Attempt::Done(Err(FsError::Unreachable));
             return Ok(Some(if may_come { Attempt::Park(On::Session) } else { otherwise }));
         }
-        let held = self.uplink.claims.held.get(&id).cloned().unwrap_or_default();
         let Some(next) = wanted.difference(&held).next().copied() else { return Ok(None) };
         if held.last().is_some_and(|last| *last > next) {
             // Out of order two could wait for each other.
@@ -139,10 +132,11 @@ impl<S: MetaStore> Replica<S> {
             }
             return;
         }
+        let Some(claims) = &mut self.uplink.claims else { return };
         if verdict == LockVerdict::Granted {
-            self.uplink.claims.held.entry(id).or_default().insert(request.file);
+            claims.held.entry(id).or_default().insert(request.file);
         } else {
-            self.uplink.claims.refused.insert(id, lock_error(verdict));
+            claims.refused.insert(id, lock_error(verdict));
         }
         self.requests.wake(vec![id]);
     }
@@ -155,7 +149,9 @@ impl<S: MetaStore> Replica<S> {
         change: &Change,
         outcome: Outcome,
     ) -> Attempt {
-        let Some(files) = self.uplink.claims.held.remove(&id) else { return Attempt::Done(outcome) };
+        let Some(files) = self.uplink.claims.as_mut().and_then(|claims| claims.held.remove(&id)) else {
+            return Attempt::Done(outcome);
+        };
         for file in files {
             let request = claim(id, file);
             let (family, owner, range) = (request.family, request.owner, request.range);
@@ -175,17 +171,17 @@ impl<S: MetaStore> Replica<S> {
 
     /// A request is over: what it claimed is for others.
     pub(crate) fn end_claims(&mut self, id: RequestId) {
-        if self.uplink.claims.is_known(id) {
-            self.let_go_of_claims(id);
-            self.uplink.claims.refused.remove(&id);
-        }
+        let Some(claims) = &mut self.uplink.claims else { return };
+        claims.refused.remove(&id);
+        self.let_go_of_claims(id);
         for ask in self.locks.abandon_claims(id) {
             self.locks.post_in_turn(&mut self.core, Up::LockCancel { ask });
         }
     }
 
     fn let_go_of_claims(&mut self, id: RequestId) {
-        for file in self.uplink.claims.held.remove(&id).unwrap_or_default() {
+        let held = self.uplink.claims.as_mut().and_then(|claims| claims.held.remove(&id));
+        for file in held.unwrap_or_default() {
             let LockRequest { family, owner, range, .. } = claim(id, file);
             self.locks.post_in_turn(&mut self.core, Up::Unlock { file, family, owner, range });
         }

@@ -8,7 +8,6 @@
 //!
 //! Whoever cannot be asked leaves a fact unknown. That a fact holds is remembered, since no fact ends.
 
-use crate::api::Role;
 use crate::replica::{Core, Replica, StepError};
 use crate::requests::{Attempt, On, Waiting};
 use crate::state::marks::content_named;
@@ -108,7 +107,7 @@ impl<S: MetaStore> Replica<S> {
     ) -> Result<(), StorageError> {
         let known = self.facts_known(&versions)?;
         let is_known = known.iter().all(|facts| facts.is_known());
-        if !is_known && self.core.config.role == Role::Station && self.core.is_trusted() {
+        if !is_known && self.core.relays() && self.core.is_trusted() {
             let asking = FactAsk { versions, known: known.clone(), asker: Some((child, ask)) };
             if self.uplink.ask_facts(&mut self.core, asking).is_some() {
                 return Ok(());

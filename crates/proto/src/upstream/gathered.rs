@@ -15,7 +15,7 @@
 //! part of one ends the session. In the next one the station hears how far
 //! the parent is, and cancels among what is left.
 
-use crate::api::{Config, Role};
+use crate::api::Config;
 use crate::children::stream::FRAME_LEN;
 use crate::contents::access::ByWriter;
 use crate::contents::{Contents, content_of};
@@ -47,6 +47,14 @@ impl Gathering {
     pub(crate) fn of_old(newest: LogPosition, now: Time) -> Self {
         Self { since: now, newest, newest_at: now, empty: BTreeSet::new() }
     }
+}
+
+/// When records leave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Leaving {
+    AtOnce,
+    /// With others of their time, so that what undoes itself stays here; `None`: none waits.
+    Gathered(Option<Gathering>),
 }
 
 /// Files whose content or names a record is about.
@@ -170,7 +178,7 @@ impl<S: MetaStore> Replica<S> {
         mut records: Vec<SentRecord>,
         written: &BTreeMap<RecordId, Written>,
     ) -> Result<Vec<Up>, StorageError> {
-        if self.core.config.role != Role::Station || records.len() < 2 {
+        if !self.core.relays() || records.len() < 2 {
             return Ok(vec![Up::Records { records }]);
         }
         let mut shared = shared_files(&records, |file| wayfs_tree::resolve(&self.core.state.tx(), file))?;
@@ -201,7 +209,7 @@ impl<S: MetaStore> Replica<S> {
     /// that moment begins anew, for a period at most. What was made and left empty may be such a lock, of somebody who
     /// reads for a while: all wait for that period.
     pub(crate) fn gathered_at(&self, upstream: &Upstream) -> Option<Time> {
-        let Gathering { since, newest_at, empty, .. } = upstream.gathering.as_ref()?;
+        let Leaving::Gathered(Some(Gathering { since, newest_at, empty, .. })) = &upstream.leaving else { return None };
         let Config { reconcile_period, reconcile_gather, .. } = self.core.config;
         // Somebody waits for a lock until what was done under it is there.
         if self.locks.is_release_waiting() {
@@ -222,11 +230,12 @@ impl Uplink {
         let now = core.now;
         let newest = core.state.log().newest();
         let (Some(upstream), Some(line)) = (self.session.as_mut(), core.line.as_ref()) else { return };
+        let Leaving::Gathered(gathering) = &mut upstream.leaving else { return };
         let Some(newest) = newest.filter(|newest| *newest > line.position) else {
-            upstream.gathering = None;
+            *gathering = None;
             return;
         };
-        let gathering = upstream.gathering.get_or_insert_with(|| Gathering::of_old(line.position, now));
+        let gathering = gathering.get_or_insert_with(|| Gathering::of_old(line.position, now));
         if gathering.newest < newest {
             for (_, item) in core.state.log().from(gathering.newest.next()) {
                 item.empty_change.note(item.id, &mut gathering.empty);
@@ -241,7 +250,9 @@ impl Uplink {
         let newest = core.state.log().newest();
         let (Some(upstream), Some(line)) = (self.session.as_mut(), core.line.as_ref()) else { return };
         let left = newest.filter(|newest| *newest > line.position);
-        upstream.gathering = left.map(|newest| Gathering::of_old(newest, now));
+        if let Leaving::Gathered(gathering) = &mut upstream.leaving {
+            *gathering = left.map(|newest| Gathering::of_old(newest, now));
+        }
     }
 
     /// Files of which a content took another's place and is not here, or not any more, or with nobody below: if it dies with its

@@ -1,6 +1,6 @@
 //! What every part may know of the session with the parent, and how it is spoken to.
 
-use crate::api::{Output, PeerId, Role};
+use crate::api::{Output, PeerId};
 use crate::replica::Core;
 use crate::state::position::LogPosition;
 use crate::upstream::UplinkState;
@@ -102,6 +102,6 @@ impl<S: MetaStore> Core<S> {
     /// Whether the cache may be trusted: a live session, and its lease.
     pub(crate) fn is_trusted(&self) -> bool {
         let is_live = |line: &Line| line.state == UplinkState::Live && self.now < line.lease_until;
-        self.config.role == Role::Home || self.line.as_ref().is_some_and(is_live)
+        self.orders() || self.line.as_ref().is_some_and(is_live)
     }
 }

@@ -1,7 +1,8 @@
 //! What the parent says.
 
 use super::{UplinkState, origins_in};
-use crate::api::{Output, PeerId, Role};
+use crate::api::{Output, PeerId};
+use crate::children::catches::Caught;
 use crate::histories::Histories;
 use crate::replica::{Core, Replica, StepError};
 use crate::state::tables::table;
@@ -67,11 +68,11 @@ impl<S: MetaStore> Replica<S> {
             }
             Down::Facts { ask, facts } => Ok(self.handle_facts(ask, facts)?),
             Down::Sent { version, bytes } => {
-                self.contents.note_sent_home(&self.core, version, bytes);
+                self.contents.note_sent_home(version, bytes);
                 Ok(())
             }
             Down::Caught { ask, reached } => {
-                self.handle_caught(ask, reached)?;
+                self.handle_caught(ask, if reached { Caught::Up } else { Caught::CutOff })?;
                 Ok(())
             }
             said @ (Down::Alone { .. } | Down::Claimed { .. } | Down::GiveBack { .. }) => {
@@ -135,6 +136,7 @@ impl<S: MetaStore> Replica<S> {
         more: bool,
         images: Vec<KeyImage>,
     ) -> Result<(), StepError> {
+        let is_relay = self.core.relays();
         let (Some(upstream), Some(line)) = (self.uplink.session.as_mut(), self.core.line.as_mut()) else {
             return Ok(());
         };
@@ -150,7 +152,7 @@ impl<S: MetaStore> Replica<S> {
             }
             // While catching up nobody trusts our cache, so parts need not wait for the whole cut. Nobody waits for a
             // station's word at all, and a long cut does not go on without it: only so much may be under way.
-            if state == UplinkState::CatchingUp || self.core.config.role == Role::Station {
+            if state == UplinkState::CatchingUp || is_relay {
                 self.core.stage_to_parent(Up::Received { serial });
             }
             return Ok(());
@@ -164,7 +166,7 @@ impl<S: MetaStore> Replica<S> {
         }
         Uplink::check_own_mark(&mut self.core, peer, &cut)?;
         self.core.check_believable(peer, &cut)?;
-        if is_first && self.core.config.role == Role::Client {
+        if is_first && !self.core.state.holds_all() {
             Uplink::add_settled_conflicts(&mut self.core, &mut cut)?;
         }
         self.take_told(cut)?;
@@ -173,7 +175,7 @@ impl<S: MetaStore> Replica<S> {
         self.handle_marks(peer, &ahead.unwrap_or_default().into_values().collect::<Vec<_>>())?;
         if state == UplinkState::CatchingUp {
             self.sweep()?;
-            self.core.state.set_synced(true);
+            self.core.state.note_synced();
             self.set_standing(UplinkState::Live);
             if let Some(upstream) = self.uplink.session.as_mut() {
                 upstream.unplaced.clear();
@@ -188,9 +190,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Applies what the parent says unasked.
     fn take_told(&mut self, mut cut: Vec<KeyImage>) -> Result<(), StorageError> {
-        if self.core.config.role == Role::Client {
-            self.keep_what_was_seen(&mut cut)?;
-        }
+        self.keep_what_was_seen(&mut cut)?;
         if self.core.state.rescues() {
             self.histories.note_named(origins_in(&cut));
         }
@@ -257,21 +257,20 @@ impl<S: MetaStore> Replica<S> {
             // What a station's records are to its own children it says itself; of the home's word only
             // *stable* is news.
             let whole = |through| self.core.state.log().whole_through(through);
-            let known = match self.core.config.role {
+            let known = if self.core.writes() {
                 // What was cancelled has not come anywhere before that in favour of which it was.
-                Role::Client => {
-                    let (safe, visible, stable) = (whole(mark.safe), whole(mark.visible), whole(mark.stable));
-                    self.core.state.unbind_log(safe.min(visible).min(stable));
-                    Mark { safe, visible, stable, ..*mark }
-                }
-                Role::Home | Role::Station => Mark { safe: 0, visible: 0, ..*mark },
+                let (safe, visible, stable) = (whole(mark.safe), whole(mark.visible), whole(mark.stable));
+                self.core.state.unbind_log(safe.min(visible).min(stable));
+                Mark { safe, visible, stable, ..*mark }
+            } else {
+                Mark { safe: 0, visible: 0, ..*mark }
             };
-            if Histories::may_go_back(&self.core, &mut self.uplink, is_own) {
+            if self.uplink.may_go_back(is_own) {
                 self.take_back_stable(mark.origin, known.stable)?;
             }
             self.core.advance_marks(known)?;
             self.core.state.stage_marks(mark.origin);
-            if is_own && self.core.config.role == Role::Client {
+            if is_own {
                 let to = self.core.parent_stamp();
                 self.contents.release_own(&mut self.core, (known.safe, known.stable), to)?;
             }

@@ -1,6 +1,5 @@
 //! What a request needs to know before it can be worked off, and the questions to the parent about it.
 
-use crate::api::Role;
 use crate::replica::{Core, Replica, StepError};
 use crate::requests::seen::{Asked, Seen};
 use crate::requests::{Attempt, FIRST_SESSION_MAX, Need, On, Waiting};
@@ -17,7 +16,7 @@ const LISTED_MAX: usize = 32;
 impl<S: MetaStore> Replica<S> {
     /// The first thing that is not known, as something to wait for; `None`: go ahead.
     pub(crate) fn missing_need(&mut self, waiting: &mut Waiting, needs: &[Need]) -> Result<Option<Attempt>, StepError> {
-        if self.core.config.role != Role::Client {
+        if self.core.state.holds_all() {
             return Ok(None);
         }
         if !waiting.offline {

@@ -1,12 +1,12 @@
 //! Records on their way to the parent: which may go, when, and how many at a time.
 
-use crate::api::Role;
 use crate::children::stream::FRAME_LEN;
 use crate::contents::{Contents, content_of};
 use crate::members::Members;
 use crate::replica::{Core, Replica};
 use crate::state::position::LogPosition;
 use crate::state::tables::{record_key, table};
+use crate::upstream::gathered::Leaving;
 use crate::upstream::{Uplink, UplinkState};
 use std::collections::BTreeMap;
 use wayfs_types::{MetaStore, OriginId, Record, StorageError};
@@ -54,8 +54,9 @@ impl<S: MetaStore> Replica<S> {
 
     /// A station gathers records for a period, or for a moment if nothing is under way; a client sends at once.
     pub(crate) fn may_send_records(&mut self) -> bool {
-        if self.core.config.role == Role::Client {
-            return self.uplink.session.is_some();
+        let Some(upstream) = &self.uplink.session else { return false };
+        if upstream.leaving == Leaving::AtOnce {
+            return true;
         }
         if self.core.state.rescues() {
             // What a home that was put back does not know, or not as we do, is to be written again and not to be sent.
@@ -144,8 +145,8 @@ impl<S: MetaStore> Replica<S> {
             bytes if bytes >= IN_FLIGHT_LEN => 0,
             _ => self.core.config.records_in_flight_max.saturating_sub(upstream.in_flight_len),
         };
-        let is_client = self.core.config.role == Role::Client;
-        let most = if is_client { room.min(self.core.config.records_per_message) } else { room };
+        let is_log_own = self.core.writes();
+        let most = if is_log_own { room.min(self.core.config.records_per_message) } else { room };
         // A message ends behind a seal; one that is longer than there is room for waits until nothing is under way.
         let (is_flying, mut may_end) = (upstream.is_flying(), true);
         for (position, item) in self.core.state.log().from(line.position.next()) {
@@ -171,7 +172,7 @@ impl<S: MetaStore> Replica<S> {
                 continue;
             }
             let before = sent.get(&origin).copied().unwrap_or(0).max(upstream.sent_of(origin));
-            if self.core.config.role == Role::Client && item.after > before {
+            if self.core.writes() && item.after > before {
                 // The home has the ones between, this parent not yet.
                 break;
             }
@@ -189,7 +190,7 @@ impl<S: MetaStore> Replica<S> {
     /// Makes the log durable, so that it can be sent: at once if somebody waits, else together with the changes of
     /// the next moment.
     pub(crate) fn sync_soon(&mut self) {
-        if self.core.config.role != Role::Client || self.is_somebody_waiting() {
+        if !self.core.writes() || self.is_somebody_waiting() {
             self.core.state.want_sync();
         } else {
             Uplink::sync_with_the_next(&mut self.core);
@@ -220,7 +221,7 @@ impl Uplink {
     /// them; what is left leaves in parts where it can.
     fn len_together<S: MetaStore>(&self, core: &Core<S>) -> usize {
         let flying = self.session.as_ref().map_or(0, |upstream| upstream.in_flight_bytes);
-        let gathered = if core.config.role == Role::Station { IN_FLIGHT_LEN.saturating_sub(flying) } else { 0 };
+        let gathered = if core.relays() { IN_FLIGHT_LEN.saturating_sub(flying) } else { 0 };
         core.config.message_len_max.min(gathered.max(FRAME_LEN))
     }
 
@@ -238,7 +239,7 @@ impl Uplink {
             Some(missing) => Ok(missing.everybody().next().is_some()),
             None => {
                 let travels_in_it = || content_of(record).is_none_or(|(_, content)| content.root().is_none());
-                Ok(core.config.role != Role::Client && travels_in_it())
+                Ok(!core.writes() && travels_in_it())
             }
         }
     }
