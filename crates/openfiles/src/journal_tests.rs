@@ -320,6 +320,26 @@ fn what_was_committed_and_not_with_the_host_is_committed_again() {
     }
 }
 
+/// Proves [S-kill]. Seed 164000305 of the simulator, with open files: what the next daemon commits is in its memory at first, too, and the
+/// body from which it did so went at once.
+#[test]
+fn what_was_committed_after_a_kill_and_not_with_the_host_is_committed_again() {
+    let bench = bench();
+    let mut wanted = pattern(200_000, 1);
+    let open = bench.make(1, &wanted);
+    let before = bench.fake.inode(file(1)).unwrap();
+    bench.write(&open, 100_000, b"one");
+    put(&mut wanted, 100_000, b"one");
+    let bench = bench.killed();
+    bench.fake.is_unwritten.store(true, Ordering::Relaxed);
+    bench.table.commit_left();
+    assert!(bench.bytes(1) == wanted);
+    // The record is gone with the second daemon, too.
+    bench.fake.put(file(1), Inode::clone(&before));
+    let bench = bench.recovered();
+    assert!(bench.bytes(1) == wanted);
+}
+
 #[test]
 fn a_hole_in_what_was_emptied_shows_nothing_of_before() {
     for at in [5, 5_000_000] {
