@@ -8,7 +8,7 @@
 //! Without room for the journal the file is as before, and what the journal says of it is older or nothing: writes are
 //! never refused for that.
 
-use super::body::{Body, BodyFiles};
+use super::body::{Body, BodyFile, BodyFiles};
 use super::contents::Contents;
 use super::journal::{Entry, Held, Image, Place};
 use super::life::Changes;
@@ -25,6 +25,8 @@ pub(super) struct Journaled {
     place: Place,
     base: RecordId,
     held: Held,
+    /// The body that it names, which stays as long as it counts.
+    body: Option<Arc<BodyFile>>,
     /// A record holds what it says.
     is_settled: bool,
     /// It lacks something.
@@ -96,11 +98,12 @@ impl State {
         let (generation, base) = (image.generation, image.base.version);
         match files.journal().begin(contents.written(), image, &bytes) {
             Ok(place) => {
-                let now = Journaled { generation, place, base, held, is_settled: false, is_behind: false };
+                let body = held.body().and_then(|_| self.body_file());
+                let now = Journaled { generation, place, base, held, body, is_settled: false, is_behind: false };
                 if let Some(before) = self.journaled.replace(now)
                     && before.is_settled
                 {
-                    self.end_generation(&before, contents, files);
+                    Self::end_generation(before, contents, files);
                 }
                 true
             }
@@ -113,9 +116,9 @@ impl State {
     }
 
     /// What a generation says is in a record, or nobody wants it.
-    fn end_generation(&self, ended: &Journaled, contents: &dyn Contents, files: &BodyFiles) {
+    fn end_generation(ended: Journaled, contents: &dyn Contents, files: &BodyFiles) {
         let recorded = contents.recorded();
-        let body = self.body_file().filter(|_| contents.written() < recorded);
+        let body = ended.body.filter(|_| contents.written() < recorded);
         files.journal().end(ended.generation, recorded, body);
     }
 
@@ -175,7 +178,7 @@ impl State {
         self.body_file().map(|file| file.name().to_owned())
     }
 
-    fn body_file(&self) -> Option<Arc<super::body::BodyFile>> {
+    fn body_file(&self) -> Option<Arc<BodyFile>> {
         match self.life.body() {
             Some(Body::Disk { file, .. }) => Some(Arc::clone(file)),
             Some(Body::Memory(_)) | None => None,
@@ -206,7 +209,7 @@ impl State {
             return;
         }
         if let Some(now) = self.journaled.take() {
-            self.end_generation(&now, contents, files);
+            Self::end_generation(now, contents, files);
         }
     }
 }

@@ -5,7 +5,7 @@
 //! upon: the rules for conflicts decide as at a close. A commit that was made and not marked yet makes the same content
 //! once more, which is no second version.
 
-use super::body::{Body, BodyFile, BodyFiles, Look, MEMORY_MAX};
+use super::body::{Body, BodyFile, BodyFiles, Look, MEMORY_MAX, zero_body};
 use super::closing::Note;
 use super::contents::WaitPolicy;
 use super::journal::{self, Entry, Held, Image, Left};
@@ -334,10 +334,11 @@ impl Merged {
 
     /// Makes a file of the table of it.
     fn put_into(self, state: &mut State, files: &BodyFiles) -> Option<()> {
-        let Sketch { base, base_limit, size, changes, mtime, user, bytes, .. } = self.sketch;
+        let Sketch { base, base_limit, size, mut changes, mtime, user, bytes, .. } = self.sketch;
         // What lies behind the base is written or a hole.
         let mut present = changes.ranges.clone();
         present.insert(base_limit.min(size)..size);
+        let holes = changes.ranges.gaps(&(base_limit.min(size)..size));
         let disk = |file| Some(Body::Disk { file, present: present.clone() });
         let body = match bytes {
             Bytes::Nowhere => None,
@@ -352,7 +353,15 @@ impl Merged {
                 disk(file)
             }
             Bytes::Body(number) | Bytes::WholeBody(number) => {
-                disk(Arc::new(BodyFile::open(files.disk(), &number.to_string()).ok()?))
+                let mut body = disk(Arc::new(BodyFile::open(files.disk(), &number.to_string()).ok()?));
+                for hole in holes {
+                    // A write in whose middle the daemon was killed left bytes there that nobody was answered, and no commit would
+                    // take. Where they cannot go they are taken.
+                    if zero_body(body.as_mut()?, hole.clone()).is_err() {
+                        changes.ranges.insert(hole);
+                    }
+                }
+                body
             }
         };
         (state.base, state.base_limit, state.size) = (base, base_limit, size);

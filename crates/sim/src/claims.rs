@@ -273,12 +273,9 @@ impl World {
             }
             let truth = self.truth(state.version, update, servers);
             let Facts { safe, visible, stable } = state.facts;
-            // A home that speaks of itself has what it has not synced yet.
-            let is_visible = truth.is_visible || index == 0;
-            let is_stable = truth.is_stable || index == 0 && update.content.root().is_none();
-            if safe.holds() && !truth.is_safe && index != 0
-                || visible.holds() && !is_visible
-                || stable.holds() && !is_stable
+            if safe.holds() && !truth.is_safe
+                || visible.holds() && !truth.is_visible
+                || stable.holds() && !truth.is_stable
             {
                 let line = format!("host {index} says {:?} of {} of {file}: {truth:?}", state.facts, state.version);
                 return self.violate("facts of a version are so", line);

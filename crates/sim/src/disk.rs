@@ -202,6 +202,11 @@ impl Disk {
         self.chunks.iter().filter(|(_, chunk)| **chunk == Chunk::Sound).map(|(digest, _)| *digest).collect()
     }
 
+    /// Whether a chunk is here and would be read well.
+    pub(crate) fn has_sound(&self, digest: Digest) -> bool {
+        self.chunks.get(&digest) == Some(&Chunk::Sound)
+    }
+
     /// The last batch that a crash does not take.
     pub(crate) fn records_durable(&self) -> Ticket {
         self.unsynced.front().map_or(self.newest, |(first, ..)| Ticket(first.0.saturating_sub(1)))

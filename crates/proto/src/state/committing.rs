@@ -5,7 +5,7 @@ use crate::state::overlay::{self, Changed};
 use crate::state::staged::Staged;
 use crate::state::tables::pack;
 use crate::state::{COUNTERS, State};
-use wayfs_types::{MetaStore, StorageError, Ticket, Time};
+use wayfs_types::{Image, Key, MetaStore, StorageError, Ticket, Time};
 
 /// What was committed: what follows from it for other parts, and the images that changed.
 pub(crate) struct Committed {
@@ -36,8 +36,24 @@ impl<S: MetaStore> State<S> {
         let ticket = self.store.commit(batch).inspect_err(|_| self.views.forget_all())?;
         self.views.wrote(done.rows);
         self.durable.note_committed(ticket, now);
+        self.note_applied(&done.changed);
         self.saved = self.counters;
         Ok(done.changed)
+    }
+
+    /// Which records the newest batch applies: what is said of them waits until that is durable.
+    fn note_applied(&mut self, changed: &[Changed]) {
+        let applied = |image: &Option<Image>| match image {
+            Some(Image::Origin(origin)) => origin.applied,
+            _ => 0,
+        };
+        for Changed { key, old, new, .. } in changed {
+            let Key::Origin(origin) = *key else { continue };
+            let before = applied(old);
+            if applied(new) > before {
+                self.durable.note_applied(origin, before);
+            }
+        }
     }
 
     fn carry_out(&mut self, staged: &mut Staged) {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::time::Duration;
-use wayfs_types::{Ticket, Time};
+use wayfs_types::{OriginId, RecordId, Ticket, Time};
 
 /// Batches that nobody waits for are synced after so long.
 const SYNC_PERIOD: Duration = Duration::from_secs(1);
@@ -22,6 +22,8 @@ pub(super) struct Durable {
     pub(super) sync_at: Option<Time>,
     /// Own records whose batch may not be durable: the batch, and the sequence.
     own_pending: VecDeque<(Ticket, u64)>,
+    /// Batches that may not be durable, each with an origin and the last of its records that was applied before.
+    applied_pending: VecDeque<(Ticket, OriginId, u64)>,
 }
 
 impl Durable {
@@ -48,6 +50,17 @@ impl Durable {
         self.own_pending.get(at).map(|(_, sequence)| *sequence)
     }
 
+    /// The newest batch applies records of an origin, all of which up to this one were applied before.
+    pub(super) fn note_applied(&mut self, origin: OriginId, before: u64) {
+        self.applied_pending.push_back((self.ticket, origin, before));
+    }
+
+    /// Whether a power cut would take a record that was applied.
+    pub(super) fn is_applied_undurable(&self, record: RecordId) -> bool {
+        let mut pending = self.applied_pending.iter();
+        pending.any(|(_, origin, before)| *origin == record.origin() && record.sequence() > *before)
+    }
+
     /// A batch was committed.
     pub(super) fn note_committed(&mut self, ticket: Ticket, now: Time) {
         self.ticket = ticket;
@@ -62,6 +75,9 @@ impl Durable {
         self.sync_asked = self.sync_asked.max(self.stored);
         if self.stored == self.ticket {
             self.sync_at = None;
+        }
+        while self.applied_pending.front().is_some_and(|(ticket, ..)| *ticket <= self.stored) {
+            self.applied_pending.pop_front();
         }
     }
 

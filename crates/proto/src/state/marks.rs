@@ -187,7 +187,9 @@ impl<S: MetaStore> State<S> {
     }
 
     fn facts_at_home(&self, record: RecordId, content: Option<&Content>) -> Result<Facts, StorageError> {
-        if record.sequence() > self.confirmed_applied_committed(record.origin())? {
+        let is_applied = record.sequence() <= self.confirmed_applied_committed(record.origin())?;
+        // What a power cut would take is not at the home yet: its writer, or its station, sends it once more.
+        if !is_applied || self.durable.is_applied_undurable(record) {
             return Ok(Facts { safe: Fact::Unknown, visible: Fact::No, stable: Fact::No });
         }
         let visible = Fact::Holds(self.milestone(record.origin(), 1, record.sequence())?);

@@ -40,6 +40,32 @@ fn what_is_visible_is_not_safe_while_its_contents_are_nowhere_else() {
     assert_eq!((facts.safe, facts.stable), (Fact::No, Fact::No));
 }
 
+/// Seed 186 of the simulator, with open files: a file was stored with the bytes that it had, so the home had them, and called the new
+/// version stable before its record was on the disk.
+#[test]
+fn the_home_says_nothing_of_a_record_that_a_power_cut_would_take() {
+    let mut world = World::new();
+    let client = world.add(Role::Client, "ann@a");
+    world.connect(client, HOME);
+    world.settle();
+    world.names(client, FileId::ROOT).unwrap();
+    let file = world.create(client, FileId::ROOT, "film");
+    let first = world.store(client, file, big("film"));
+    world.settle();
+    world.hosts[HOME].hold_syncs = true;
+    let again = world.store(client, file, big("film"));
+    world.settle();
+    assert_ne!(first, again);
+    let at_home = |world: &World| world.hosts[HOME].replica.level(file).unwrap().unwrap();
+    let early = at_home(&world);
+    assert_eq!(early.version, again, "the home shows it");
+    assert!(!early.facts.safe.holds() && !early.facts.stable.holds(), "{:?}", early.facts);
+    assert_eq!(early.facts.visible, Fact::No);
+    world.hosts[HOME].hold_syncs = false;
+    world.settle();
+    assert_eq!(at_home(&world).facts.level(), Level::Stable);
+}
+
 /// Seed 482 of the simulator: the marker of a merged file names no content, and what has none was called stable.
 #[test]
 fn what_is_said_of_a_merged_file_is_said_of_the_one_that_it_became() {

@@ -55,8 +55,7 @@ impl World {
                 let view = self.view(index, file);
                 if let Some(view) = view {
                     view.taken_at = Some(view.bytes.len());
-                    let is_known = !view.is_unknown && !std::mem::take(&mut view.is_torn);
-                    running.views = if is_known { vec![view.bytes.clone()] } else { Vec::new() };
+                    running.views = if view.is_unknown { Vec::new() } else { vec![view.bytes.clone()] };
                 }
                 self.keep_running(index, running);
                 let span = self.millis(0, 300);
@@ -81,6 +80,9 @@ impl World {
                 // One that is clean and that nobody has open is in no table any more.
                 view.is_dirty = is_dirty;
                 self.observe(index, file);
+                if let Some(open) = self.hosts[index].open.as_mut().filter(|_| result.is_ok()) {
+                    open.wanted.remove(&file);
+                }
                 self.commit_ended(index, &waiting, &result);
                 for handle in later {
                     self.begin_commit(index, file, Some(handle));

@@ -76,6 +76,7 @@ impl World {
             last.is_none_or(|last| last.origin() == record.origin() && last.sequence() < record.sequence())
         };
         let is_judged = is_killed && !self.plan.exclusive;
+        let engine = self.engine_bytes(index, file);
         let Some(view) = self.view(index, file) else { return };
         let is_own = view.is_dirty || view.record.is_some_and(is_lost);
         let is_sure = !view.is_unsure && !view.is_unknown;
@@ -88,12 +89,13 @@ impl World {
             return;
         };
         view.bytes.clone_from(&shown);
-        view.is_torn = before.next.is_some();
         // The journal says what was appended, and a step that nobody was answered may have been the first.
         let appended_at = before.appended_at.or((!before.is_dirty).then_some(before.bytes.len()));
         view.appended_at = appended_at.filter(|at| is_dirty && *at <= shown.len());
         view.is_dirty = is_dirty;
-        let is_fit = before.may_be(&shown);
+        // An open that emptied it goes with the kill while nothing was written ([S-kill]): it is the version that there is by now.
+        let is_as_if_not_emptied = before.emptied.is_some() && !is_dirty && engine.as_ref() == Some(&shown);
+        let is_fit = before.may_be(&shown) || is_as_if_not_emptied;
         if is_killed && is_dirty {
             self.cover(Branch::OpenFileRecovered);
         }

@@ -31,9 +31,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use views::View;
+use wayfs_openfiles::table::DirtyFile;
 use wayfs_openfiles::{FileTable, WaitPolicy};
 use wayfs_types::request::{Change, Request, RequestId};
-use wayfs_types::{FileId, Kind};
+use wayfs_types::{Digest, FileId, Kind};
 
 /// Nothing is waited for: what is not here is asked for, and the operation is tried again.
 const AT_ONCE: WaitPolicy = WaitPolicy::Silence(Duration::ZERO);
@@ -88,6 +89,8 @@ pub(crate) struct OpenHost {
     /// Stores that the engine was asked for.
     requests: BTreeMap<RequestId, FileId>,
     views: BTreeMap<FileId, View>,
+    /// What of each file was asked for last.
+    wanted: BTreeMap<FileId, Vec<Digest>>,
     /// Its last process ended, and the machine went on.
     is_killed: bool,
 }
@@ -144,6 +147,7 @@ impl World {
             commits: BTreeMap::new(),
             requests: BTreeMap::new(),
             views: BTreeMap::new(),
+            wanted: BTreeMap::new(),
             is_killed: false,
         }))
     }
@@ -187,8 +191,17 @@ impl World {
     /// Whether a host has nothing open and nothing uncommitted.
     pub(crate) fn is_all_closed(&self, index: usize) -> bool {
         let Some(open) = self.hosts[index].open.as_ref() else { return true };
-        let is_clean = |table: &Rc<FileTable>| table.dirty().is_empty() && table.closing_len() == 0;
+        let is_in_vain = |file: &DirtyFile| self.needs_what_is_nowhere(index, file.file);
+        let is_clean = |table: &Rc<FileTable>| table.closing_len() == 0 && table.dirty().iter().all(is_in_vain);
         open.handles.is_empty() && open.commits.is_empty() && open.table.as_ref().is_none_or(is_clean)
+    }
+
+    /// Whether the commit of what was written to a file needs bytes of its base that no disk has any more: whoever replaced that version
+    /// let them go before they came here. The writes stay, are tried again, and are named ([S-commit-error]).
+    pub(super) fn needs_what_is_nowhere(&self, index: usize, file: FileId) -> bool {
+        let Some(open) = self.hosts[index].open.as_ref() else { return false };
+        let is_somewhere = |digest| self.hosts.iter().any(|host| host.disk.0.borrow().has_sound(digest));
+        open.wanted.get(&file).is_some_and(|wanted| wanted.iter().any(|digest| !is_somewhere(*digest)))
     }
 
     /// Has the table of a host do something. `None`: the host's process is not there, or ended in the middle of it.
@@ -232,8 +245,11 @@ impl World {
             self.put_piece(index, piece);
         }
         for wanted in wanted {
-            for digest in wanted.digests {
-                self.read_version(index, wanted.file, wanted.version, digest);
+            for digest in &wanted.digests {
+                self.read_version(index, wanted.file, wanted.version, *digest);
+            }
+            if let Some(open) = self.hosts[index].open.as_mut() {
+                open.wanted.insert(wanted.file, wanted.digests);
             }
         }
     }

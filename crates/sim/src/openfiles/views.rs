@@ -25,8 +25,6 @@ pub(super) struct View {
     pub(super) is_dirty: bool,
     /// Programs were told of bytes that no commit has stored yet, whatever the table says of it.
     pub(super) is_owed: bool,
-    /// A process ended in the middle of a step: nobody was told what that left.
-    pub(super) is_torn: bool,
     /// What an open emptied: a kill may bring it back.
     pub(super) emptied: Option<Vec<u8>>,
     /// Since when all that was written was appended: the length then.
