@@ -38,7 +38,6 @@ use crate::requests::seen::Asked;
 use crate::requests::watches::Watches;
 use crate::state::position::{LogPosition, log_key};
 use crate::upstream::backwards::Past;
-use crate::upstream::catching::Comeback;
 use crate::upstream::claims::Claims;
 use crate::upstream::fact_asks::{FactAsk, FactsTold};
 use crate::upstream::gathered::{Gathering, Leaving};
@@ -47,7 +46,7 @@ use crate::upstream::rights::OwnRights;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
-use wayfs_types::{FileId, Key, MetaStore, OriginId, RecordId, StorageError, Time};
+use wayfs_types::{CommitNumber, FileId, Key, MetaStore, OriginId, RecordId, StorageError, Time};
 use wayfs_wire::{AskId, KeyImage, Mark, Question, Up};
 
 /// Identifiers in one message.
@@ -126,6 +125,21 @@ pub(crate) struct Upstream {
     marks_ahead: BTreeMap<OriginId, Mark>,
     /// The last record of each origin that was sent in this session.
     told: BTreeMap<OriginId, u64>,
+}
+
+/// What a writer asks a parent to which it comes with records that another confirmed.
+#[derive(Debug, Default)]
+struct Comeback {
+    /// Our question whether the home still has what it confirmed of ours.
+    migration: Option<AskId>,
+    /// The parent was put back, or heard that the home was: what we knew before this change may be lost.
+    lost_before: Option<CommitNumber>,
+    /// The parent has less than the home had of what we wrote under the origins that we had before.
+    lacks_former: bool,
+    /// Our question whether the parent has caught up since.
+    loss_ask: Option<AskId>,
+    /// The parent has told how much of ours is stable, in this session or the last.
+    told_stable: bool,
 }
 
 impl Uplink {

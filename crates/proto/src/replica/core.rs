@@ -1,7 +1,7 @@
 //! What every part of a replica may use.
 
-use crate::api::{Config, Output};
-use crate::replica::composition::Composition;
+use crate::api::{Config, Output, Role};
+use crate::replica::composition::{Below, Composition, Position, Tree};
 use crate::state::State;
 use crate::upstream::line::Line;
 use std::collections::VecDeque;
@@ -53,5 +53,40 @@ impl<S> Core<S> {
     /// Those look again.
     pub(crate) fn wake_requests(&mut self, ids: Vec<RequestId>) {
         self.for_requests.push(ForRequests::Wake(ids));
+    }
+}
+
+impl Composition {
+    /// That of a role.
+    pub(crate) const fn of(role: Role) -> Self {
+        let (position, tree, below) = match role {
+            Role::Home => (Position::Orders, Tree::Whole, Below::Children),
+            Role::Station => (Position::Relays, Tree::Whole, Below::Children),
+            Role::Client => (Position::Writes, Tree::LookedAt, Below::Nobody),
+        };
+        Self { position, tree, below }
+    }
+}
+
+/// What parts that are in every replica ask.
+impl<S> Core<S> {
+    /// Nobody is above us: what is applied here is ordered, and what is lost is lost by our word.
+    pub(crate) fn orders(&self) -> bool {
+        self.composition.position == Position::Orders
+    }
+
+    /// What others wrote goes on from here to a parent.
+    pub(crate) fn relays(&self) -> bool {
+        self.composition.position == Position::Relays
+    }
+
+    /// The log is our own user's alone, and for his contents we answer.
+    pub(crate) fn writes(&self) -> bool {
+        self.composition.position == Position::Writes
+    }
+
+    /// Others may be below us, who hear what changes here and ask for what we have.
+    pub(crate) fn serves(&self) -> bool {
+        self.composition.below == Below::Children
     }
 }

@@ -18,28 +18,13 @@ use crate::histories::Histories;
 use crate::replica::{Core, Replica, StepError};
 use crate::requests::{Attempt, On, Waiting};
 use crate::state::position::LogPosition;
-use crate::upstream::{Uplink, UplinkState};
+use crate::upstream::{Comeback, Uplink, UplinkState};
 use wayfs_types::request::Answer;
-use wayfs_types::{CommitNumber, FsError, MetaStore, StorageError};
+use wayfs_types::{FsError, MetaStore, StorageError};
 use wayfs_wire::{AskId, Up};
 
 /// Questions put for one request, over as many sessions.
 const TIMES_MAX: u8 = 4;
-
-/// What a writer asks a parent to which it comes with records that another confirmed.
-#[derive(Debug, Default)]
-pub(super) struct Comeback {
-    /// Our question whether the home still has what it confirmed of ours.
-    migration: Option<AskId>,
-    /// The parent was put back, or heard that the home was: what we knew before this change may be lost.
-    pub(super) lost_before: Option<CommitNumber>,
-    /// The parent has less than the home had of what we wrote under the origins that we had before.
-    lacks_former: bool,
-    /// Our question whether the parent has caught up since.
-    loss_ask: Option<AskId>,
-    /// The parent has told how much of ours is stable, in this session or the last.
-    pub(super) told_stable: bool,
-}
 
 impl Comeback {
     /// Whether the parent may lack what the home has, and was not asked yet.
