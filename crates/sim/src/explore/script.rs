@@ -139,7 +139,8 @@ impl World {
     /// A client does the next thing of its program.
     pub(crate) fn go_on(&mut self, index: usize, mut program: Program) -> Program {
         // What there is nothing to do for is passed over.
-        while let (None, Some(op)) = (program.asked, program.left.pop_front()) {
+        while program.asked.is_none() {
+            let Some(op) = program.left.pop_front() else { break };
             match self.operate_by_script(index, op) {
                 Begun::Asked(asked) => program.asked = Some(asked),
                 Begun::Done => {}

@@ -1,10 +1,24 @@
 //! A short exploration, and planted bugs that need an unusual order.
 
-use super::{Bounds, explore, run_path, scripts};
+use super::script::SCRIPTS;
+use super::{Bounds, explore, ready, run_path, scripts};
+use crate::host::name_of;
+use crate::world::Notes;
 use crate::{Bug, Verbosity};
+use wayfs_types::{Content, FileId};
 
 /// Paths of each script in a test run; `cargo xtask explore` runs all.
 const PATHS: usize = 8;
+
+/// A script's next operation was dropped while one before it was under way.
+#[test]
+fn a_script_is_run_to_its_end() {
+    let script = SCRIPTS.iter().find(|script| script.name == "write-remove").unwrap();
+    let world = ready(script, Notes::default());
+    let home = world.hosts[0].replica.as_ref().unwrap();
+    let entry = home.entry(FileId::ROOT, &name_of("x")).unwrap().unwrap();
+    assert_ne!(home.inode(entry.file).unwrap().unwrap().content, Content::EMPTY, "it was made, and written to");
+}
 
 #[test]
 fn no_order_of_the_first_paths_breaks_a_promise() {
