@@ -15,7 +15,7 @@ const BOUNDS: &[(&str, usize)] = &[
     ("net", 10),
     ("node", 15),
     ("openfiles", 19),
-    ("proto", 73),
+    ("proto", 69),
     ("server", 14),
     ("sim", 19),
     ("tcp", 8),

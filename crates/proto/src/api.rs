@@ -12,7 +12,7 @@
 //! Contents never pass through: the engine names versions and where they are,
 //! the driver moves bytes.
 
-use crate::members::seals::Sealer;
+use crate::sealer::Sealer;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,6 +36,9 @@ pub enum Role {
     /// Has a mount; holds what it looked at.
     Client,
 }
+
+/// Files of one client about whose locks it decides, unless a driver says otherwise.
+const LOCK_DELEGATIONS_MAX: usize = 1024;
 
 /// What a neighbour is to us.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -165,7 +168,7 @@ impl Config {
             view_rows_kept: 512,
             sends_ahead: true,
             lease: Duration::from_secs(10),
-            lock_delegations_max: crate::locks::delegations::FILES_MAX,
+            lock_delegations_max: LOCK_DELEGATIONS_MAX,
             records_per_message: 512,
             images_per_message: 512,
             images_gathered_max: 16_384,

@@ -56,6 +56,7 @@ use crate::contents::superseded::Superseded;
 use crate::contents::vanished::VANISHED;
 use crate::replica::composition::Position;
 use crate::replica::{Core, Replica, StepError};
+pub(crate) use crate::state::tables::table::AWAITED;
 use crate::state::tables::{after_prefix, pack, parse_root_key, record_key, root_key, root_prefix, table, unpack};
 use crate::upstream::Uplink;
 use serde::{Deserialize, Serialize};
@@ -64,8 +65,6 @@ use wayfs_tree::Effect;
 use wayfs_types::{Content, FileId, MetaStore, Op, OriginId, Record, RecordId, StorageError, Top, WallTime};
 use wayfs_wire::HeldVersion;
 
-/// Table of records whose contents a client below us is to push.
-pub(crate) const AWAITED: u8 = b'f';
 /// Most children remembered as holders of one version.
 pub(crate) const HOLDERS_MAX: usize = 8;
 /// Most records that have not come and of which the home remembers who has contents.

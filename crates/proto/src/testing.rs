@@ -1,6 +1,6 @@
 //! A store in memory that can crash: for tests and the simulator.
 
-use crate::members::seals::Sealer;
+use crate::sealer::Sealer;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 use wayfs_types::{Batch, Digest, MetaStore, NodeId, Pairs, Seal, StorageError, Ticket};

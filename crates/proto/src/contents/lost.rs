@@ -21,6 +21,7 @@ use crate::contents::vanished::{VANISHED, Vanished};
 use crate::contents::{AWAITED, Contents, HOLDERS_MAX, Missing, size_of};
 use crate::replica::{Core, GrantError, Replica, StepError};
 use crate::report::LostContent;
+pub(crate) use crate::state::tables::table::LOST;
 use crate::state::tables::{
     KeyKind, kind_range, pack, parse_image_key, parse_record_key, record_key, root_key, table, unpack, unpack_view,
 };
@@ -34,8 +35,6 @@ use wayfs_types::{
 };
 use wayfs_wire::{Down, HeldVersion};
 
-/// Table of versions that were declared lost: at the home, and by its word at stations and at their writers.
-pub(crate) const LOST: u8 = b'b';
 /// So long everybody who is there has time to say that it has contents after all.
 pub(crate) const SEEK_WAIT: Duration = Duration::from_secs(20);
 /// Most versions that are sought at a time; the others wait for their turn.

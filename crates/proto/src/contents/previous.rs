@@ -11,16 +11,14 @@ use crate::contents::access::Found;
 use crate::contents::superseded::Superseded;
 use crate::contents::{Contents, Missing, Owed, content_of};
 use crate::replica::Core;
+pub(crate) use crate::state::tables::table::OLDER;
+pub(crate) use crate::state::tables::table::PREVIOUS;
 use crate::state::tables::{pack, parse_root_key, record_key, root_prefix, table, unpack};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use wayfs_tree::{Effect, Outcome};
 use wayfs_types::{Content, FileId, Kind, MetaStore, Op, Record, RecordId, StorageError, WallTime};
 
-/// Table of the last whole contents, by the missing version that took their place.
-pub(crate) const PREVIOUS: u8 = b'p';
-/// Table of missing contents whose place other missing contents took, by the later version.
-pub(crate) const OLDER: u8 = b'u';
 /// Most versions that are followed from one to the one before: more at a time are not kept for one file.
 const OLDER_MAX: usize = 4096;
 

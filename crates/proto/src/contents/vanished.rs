@@ -20,6 +20,7 @@ use crate::contents::lent::{AWAY_MAX, Lent};
 use crate::contents::{AWAITED, Contents, Missing, Owed, size_of};
 use crate::histories::Histories;
 use crate::replica::{Core, Replica, StepError};
+pub(crate) use crate::state::tables::table::VANISHED;
 use crate::state::tables::{pack, parse_record_key, record_key, root_key, table, unpack};
 use crate::upstream::Uplink;
 use serde::{Deserialize, Serialize};
@@ -27,9 +28,6 @@ use std::collections::BTreeMap;
 use wayfs_types::{Content, FileId, MetaStore, OriginId, RecordId, StorageError, WallTime};
 use wayfs_wire::{Down, HeldVersion, LentVersion, Up};
 
-/// Table of versions whose bytes are known to be gone: at a client its own, at a server those of which the writer said
-/// so, at the home also the versions under which a file shows that its bytes are lost.
-pub(crate) const VANISHED: u8 = b'z';
 /// Most versions in one message.
 const GONE_PER_MESSAGE: usize = 4096;
 /// Versions of which a home remembers who said that they are gone. Stations hear of others in their next sessions.

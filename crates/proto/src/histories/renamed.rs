@@ -4,13 +4,11 @@
 use crate::histories::Histories;
 use crate::histories::fork::RenamedRecords;
 use crate::replica::{Core, Replica};
+pub(crate) use crate::state::tables::table::RENAMED;
 use crate::state::tables::{parse_record_key, unpack};
 use serde::{Deserialize, Serialize};
 use wayfs_types::request::{Change, Request};
 use wayfs_types::{FileId, MetaStore, Op, Record, RecordId, Replaced, StorageError};
-
-/// Table of what records were written again as.
-pub(crate) const RENAMED: u8 = b'y';
 
 /// A row of it: what a record was written again as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -37,9 +37,6 @@ use wayfs_types::request::{Answer, LockFamily, LockRequest, Outcome, RequestId};
 use wayfs_types::{FileId, FsError, MetaStore, OriginId, Time};
 use wayfs_wire::{AskId, DelegationId, Down, LOCKS_TOLD_MAX, Up};
 
-/// Files of one client that it decides about.
-pub(crate) const FILES_MAX: usize = 1024;
-
 /// Locks in one file at which a client returns it: half of what a message may tell, since some come in the meantime.
 const HELD_MAX: usize = LOCKS_TOLD_MAX / 2;
 

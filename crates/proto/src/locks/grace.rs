@@ -20,15 +20,13 @@ use crate::locks::kept::locks_end;
 use crate::locks::requests::own_outcome;
 use crate::locks::table::{Asker, Decided};
 use crate::replica::{Core, Replica, StepError};
+pub(crate) use crate::state::tables::table::HOLDER;
 use crate::state::tables::{origin_key, pack, parse_origin_key, unpack};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use wayfs_types::request::{Answer, LockFamily};
 use wayfs_types::{Life, MetaStore, OriginId, StorageError, Time};
-
-/// Rows of children that may have locks.
-pub(crate) const HOLDER: u8 = b'i';
 
 /// Who stands for all members: a home that took the place of another does not know who had locks there.
 const ALL: OriginId = OriginId::GENESIS;

@@ -28,15 +28,13 @@ use crate::locks::rounds::{Asking, Wanted};
 use crate::locks::table::{Asker, Holder, LockTable, Verdict};
 use crate::mirror::Mirror;
 use crate::replica::Core;
+pub(crate) use crate::state::tables::table::GIVEN;
 use crate::state::tables::{origin_key, pack, parse_origin_key, unpack};
 use crate::upstream::Uplink;
 use std::collections::BTreeMap;
 use wayfs_types::request::{Answer, LockFamily, LockKind, LockOwner, LockRange, LockRequest};
 use wayfs_types::{MetaStore, OriginId, StorageError, Time};
 use wayfs_wire::{AskId, Up};
-
-/// Rows of what was given although its holder could not be told.
-pub(crate) const GIVEN: u8 = b'1';
 
 /// Most locks of one client on record.
 const GIVEN_MAX: usize = 64;

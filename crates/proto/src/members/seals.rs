@@ -17,7 +17,7 @@
 //!   cancellation is the station's word (`docs/decisions/0038-*`).
 //! * What a station writes again under its own origin it seals itself.
 //!
-//! The keys are the driver's: [`Sealer`].
+//! The keys are the driver's: [`crate::Sealer`].
 
 use crate::api::PeerId;
 use crate::children::Children;
@@ -25,7 +25,6 @@ use crate::members::Members;
 use crate::replica::{Core, StepError};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::fmt::Debug;
 use wayfs_tree::chained;
 use wayfs_types::{Chain, MetaStore, NodeId, Op, OriginId, RecordId, Seal, VolumeId};
 use wayfs_wire::{Sealed, SentRecord, Span, Up};
@@ -35,15 +34,6 @@ const WAITING_MAX: usize = 8192;
 
 /// First bytes of what is signed: no other statement of a machine begins so.
 const CONTEXT: &[u8; 16] = b"wayfs records 1\0";
-
-/// The keys of the driver.
-pub trait Sealer: Debug + Send + Sync {
-    /// Signs with the key of this machine.
-    fn seal(&self, message: &[u8]) -> Seal;
-
-    /// Whether the machine with this key signed it.
-    fn is_sealed_by(&self, node: NodeId, message: &[u8], seal: &Seal) -> bool;
-}
 
 /// What is signed: this origin of this volume wrote these records, up to that number.
 pub(crate) fn statement(volume: VolumeId, record: RecordId, chain: Chain) -> Vec<u8> {

@@ -12,6 +12,7 @@ use crate::replica::Core;
 use crate::state::State;
 use crate::state::empty_change::EmptyChange;
 use crate::state::position::{LogPosition, log_key};
+pub(crate) use crate::state::tables::table::TOUCH;
 use crate::state::tables::{image_key, pack, parse_number_key, table, unpack};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -404,9 +405,6 @@ pub(crate) struct Applied {
     /// File or directory whose time it set.
     pub(crate) dated: Option<FileId>,
 }
-
-/// Table of the position that last touched a key that has a shadow row.
-pub(crate) const TOUCH: u8 = b'x';
 
 impl<S: MetaStore> Core<S> {
     pub(crate) fn read_log(&mut self) -> Result<Log, StorageError> {

@@ -1,6 +1,6 @@
 //! How far each origin's records have come, and when.
 
-use crate::contents::{AWAITED, Contents, HOLDERS_MAX, Missing};
+use crate::contents::{Contents, HOLDERS_MAX, Missing};
 use crate::replica::composition::Position;
 use crate::replica::{Core, Replica};
 use crate::report::VersionState;
@@ -197,7 +197,7 @@ impl<S: MetaStore> State<S> {
             let stable = Fact::Holds(self.milestone(record.origin(), 2, record.sequence())?);
             return Ok(Facts { safe: Fact::Unknown, visible, stable });
         };
-        let is_awaited = self.store.get(&record_key(AWAITED, record))?.is_some();
+        let is_awaited = self.store.get(&record_key(table::AWAITED, record))?.is_some();
         let safe = match missing.safe {
             Some(since) => Fact::Holds(Some(since)),
             None if is_awaited => Fact::No,
@@ -212,7 +212,7 @@ impl<S: MetaStore> State<S> {
         let is_visible = sequence <= self.confirmed_applied_committed(origin)?;
         let is_owed = self.store.get(&record_key(table::OWED, record))?.is_some();
         let missing = self.missing_row(record, content)?;
-        let is_awaited = self.store.get(&record_key(AWAITED, record))?.is_some();
+        let is_awaited = self.store.get(&record_key(table::AWAITED, record))?.is_some();
         let is_logged = self.log.position_of(record).is_some();
         let is_durable = self.log.ticket_of(record).is_none_or(|ticket| ticket <= self.durable.stored);
         let safe = match (missing, is_awaited) {

@@ -29,36 +29,30 @@ pub(crate) mod table {
     pub(crate) const EXCLUSIVE: u8 = b'q';
     /// Sums of what members take up (`members/usage.rs`).
     pub(crate) const USAGE: u8 = b'h';
+    /// Table of the position that last touched a key that has a shadow row.
+    pub(crate) const TOUCH: u8 = b'x';
+    /// Table of records whose contents a client below us is to push.
+    pub(crate) const AWAITED: u8 = b'f';
+    /// Table of versions that were declared lost: at the home, and by its word at stations and at their writers.
+    pub(crate) const LOST: u8 = b'b';
+    /// Table of missing contents whose place other missing contents took, by the later version.
+    pub(crate) const OLDER: u8 = b'u';
+    /// Table of the last whole contents, by the missing version that took their place.
+    pub(crate) const PREVIOUS: u8 = b'p';
+    /// Table of versions whose bytes are known to be gone: at a client its own, at a server those of which the writer said
+    /// so, at the home also the versions under which a file shows that its bytes are lost.
+    pub(crate) const VANISHED: u8 = b'z';
+    /// Table of what records were written again as.
+    pub(crate) const RENAMED: u8 = b'y';
+    /// Rows of children that may have locks.
+    pub(crate) const HOLDER: u8 = b'i';
+    /// Rows of what was given although its holder could not be told.
+    pub(crate) const GIVEN: u8 = b'1';
 
-    /// All of them, those too that are named where they are used.
+    /// All of them.
     const ALL: [u8; 27] = [
-        VIEW,
-        SHADOW,
-        LOG,
-        CHANGE,
-        GONE,
-        TOMBSTONE,
-        META,
-        MARK,
-        MILESTONE,
-        MISSING,
-        ROOT,
-        OWED,
-        LENT,
-        WATCH,
-        CHILD,
-        NAME,
-        EXCLUSIVE,
-        USAGE,
-        crate::contents::AWAITED,
-        crate::locks::left::GIVEN,
-        crate::locks::grace::HOLDER,
-        crate::contents::lost::LOST,
-        crate::contents::previous::OLDER,
-        crate::contents::previous::PREVIOUS,
-        crate::histories::renamed::RENAMED,
-        crate::state::log::TOUCH,
-        crate::contents::vanished::VANISHED,
+        VIEW, SHADOW, LOG, CHANGE, GONE, TOMBSTONE, META, MARK, MILESTONE, MISSING, ROOT, OWED, LENT, WATCH, CHILD,
+        NAME, EXCLUSIVE, USAGE, AWAITED, GIVEN, HOLDER, LOST, OLDER, PREVIOUS, RENAMED, TOUCH, VANISHED,
     ];
     // Two tables of one letter would read each other's rows.
     const _: () = {

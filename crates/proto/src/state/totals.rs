@@ -2,7 +2,7 @@
 
 use crate::contents::declared::LossNews;
 use crate::contents::lent::Lent;
-use crate::contents::vanished::{VANISHED, Vanished};
+use crate::contents::vanished::Vanished;
 use crate::contents::{Missing, Owed, size_of};
 use crate::replica::Replica;
 use crate::state::tables::{self, KeyKind, kind_range, table, unpack};
@@ -58,7 +58,7 @@ impl<S: MetaStore> Replica<S> {
         })?;
         self.contents.set_lost_news(lost);
         if self.core.writes() {
-            self.core.state.each(&[VANISHED], &[VANISHED + 1], |_, value| {
+            self.core.state.each(&[table::VANISHED], &[table::VANISHED + 1], |_, value| {
                 let vanished: Vanished = unpack(value)?;
                 totals.vanished += 1;
                 totals.vanished_bytes += size_of(&vanished.content);

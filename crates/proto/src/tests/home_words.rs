@@ -1,7 +1,7 @@
 //! The home's own word, and what a station can make of it.
 
 use super::world::{HOME, World};
-use crate::members::seals::Sealer;
+use crate::sealer::Sealer;
 use crate::testing::ToyKey;
 use crate::{HomeWord, Input, Role};
 use std::time::Duration;

@@ -2,7 +2,8 @@
 
 use super::liars::{hello, record};
 use super::world::{HOME, World, name, small};
-use crate::members::seals::{Sealer, statement};
+use crate::members::seals::statement;
+use crate::sealer::Sealer;
 use crate::testing::ToyKey;
 use crate::{Input, Neighbour, Output, PeerId, Role};
 use std::time::Duration;
