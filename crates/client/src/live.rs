@@ -174,9 +174,11 @@ impl Engine for Live {
             "version" => Engine::inode(self, file).map(|inode| inode.version.to_string()),
             "exclusive" => Engine::is_exclusive(self, file).then(|| "1".to_owned()),
             "holder" => {
-                let version = Engine::inode(self, file)?.version;
-                let holder = self.volume.look(|replica| replica.holder(file, version))?.ok()?;
-                Some(holder_name(holder))
+                let inode = Engine::inode(self, file)?;
+                let holder = self.volume.look(|replica| replica.holder(file, inode.version))?.ok()?;
+                // Who edits a part of a file answers for the whole, and need not have the rest of it ([S-edit-cost], [S-facts]).
+                let is_whole = || inode.content.root().is_none() || self.volume.contents().has_all(&inode.content);
+                Some(holder_name(if holder == Holder::Here && !is_whole() { Holder::Parent } else { holder }))
             }
             "conflict" => {
                 let open = self.volume.look(|replica| replica.conflicts(None, CONFLICTS_MAX))?.ok()?;

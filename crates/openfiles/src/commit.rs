@@ -455,7 +455,7 @@ impl OpenFile {
         state.base_limit = snapshot.size.min(state.life.changes().low_water.unwrap_or(u64::MAX));
         let now = state.time();
         let is_as_it_was = !state.life.changes().is_any && !state.is_served_or_watched();
-        if state.life.commit_done(now) == Origin::Left && is_as_it_was {
+        if state.life.commit_done(now) != Origin::Own && is_as_it_was {
             // A program that has it from the dead daemon's kernel may write there still, and nobody hears of that.
             state.life.body_dropped();
         }

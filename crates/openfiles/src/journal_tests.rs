@@ -403,6 +403,24 @@ fn who_wrote_upon_a_version_that_another_replaced_commits_upon_that_version() {
     assert_eq!(stores[0].content.size(), old.len() as u64);
 }
 
+/// Seed 164000381 of the simulator, with open files: what a program had made of the file since was as its base, and was taken for
+/// nothing, while another machine's version was the newest.
+#[test]
+fn what_is_emptied_after_a_kill_and_before_the_commit_is_committed() {
+    let bench = bench();
+    let open = bench.make(1, b"");
+    bench.write(&open, 0, b"ours");
+    let before = bench.fake.inode(file(1)).unwrap().version;
+    let theirs = bench.fake.make(file(1), b"theirs").content;
+    bench.fake.put(file(1), inode(theirs, record(77)));
+    let bench = bench.killed();
+    let open = bench.open(1);
+    bench.table.empty(&open, 0).unwrap();
+    bench.commit(&open);
+    let stores = bench.fake.stores.lock().unwrap().clone();
+    assert_eq!((stores.len(), stores.first().map(|store| store.base)), (1, Some(before)));
+}
+
 #[test]
 fn appended_lines_go_behind_those_of_others() {
     let bench = bench();

@@ -24,6 +24,15 @@ const CONNECTED: Duration = Duration::from_secs(60);
 /// Patience of a look while the world stands still: more than the pause that ends it.
 const STILL: Duration = Duration::from_secs(10);
 
+/// Where a host has pieces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// On its disk or on the way there.
+    Here,
+    /// Where a power cut takes nothing.
+    Durably,
+}
+
 impl World {
     /// A content that nobody ever wrote before, of 1 to [`PIECES_MAX`] pieces.
     pub(crate) fn fresh_tree(&mut self) -> Content {
@@ -57,6 +66,21 @@ impl World {
     pub(crate) fn is_whole(&self, index: usize, root: Digest) -> bool {
         let disk = self.hosts[index].disk.0.borrow();
         disk.read_chunk(root) == Some(Chunk::Sound) && self.pieces(root).iter().all(|piece| disk.has_chunk(*piece))
+    }
+
+    /// Whether a host has of a content what its version did not take over from the one that it was stored upon. What it took over need
+    /// never have come here: a commit reads and keeps what was touched ([S-edit-cost]). Another has it.
+    pub(crate) fn has_what_it_made(&self, index: usize, version: RecordId, root: Digest, kept: Kept) -> bool {
+        let base = self.history.updates.get(&self.history.first(version)).and_then(|update| update.base);
+        let base = base.and_then(|base| self.history.updates.get(&base)).and_then(|base| base.content.root());
+        let taken_over = base.map(|base| self.pieces(base)).unwrap_or_default();
+        let disk = self.hosts[index].disk.0.borrow();
+        let has = |piece: Digest| match kept {
+            Kept::Here => disk.has_sound(piece),
+            Kept::Durably => disk.is_chunk_durable(piece),
+        };
+        let is_elsewhere = |piece: Digest| self.hosts.iter().any(|host| host.disk.0.borrow().has_sound(piece));
+        self.pieces(root).iter().all(|piece| has(*piece) || taken_over.contains(piece) && is_elsewhere(*piece))
     }
 
     /// Whether every piece would be read well from a host's disk after a power cut at this moment.
@@ -270,6 +294,8 @@ impl World {
             let marks = if is_owed || !is_client { &mut kept } else { &mut cached };
             marks.extend(self.pieces(root).iter().copied());
         }
+        // What somebody reads passes to him through memory, whatever the disk keeps of it ([S-cache]).
+        kept.extend(self.hosts[index].wanted_by_open_files());
         let host = &self.hosts[index];
         let grace = self.plan.sweep_grace;
         let is_fresh = |piece: &Digest| host.touched.get(piece).is_some_and(|at| *at + grace > self.now);

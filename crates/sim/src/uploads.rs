@@ -1,5 +1,6 @@
 //! The queue of contents for the parent, driven: [`wayfs_transfer::uploads`] decides, as it does live.
 
+use crate::contents::Kept;
 use crate::planted::Bug;
 use crate::world::{Due, Event, Transfer, World};
 use wayfs_proto::{Input as EngineInput, PeerId};
@@ -11,7 +12,7 @@ impl World {
     /// The engine of a host wants a content at its parent.
     pub(crate) fn upload(&mut self, index: usize, file: FileId, version: RecordId, content: Content) {
         let (Some(peer), Some(root)) = (self.hosts[index].parent_session, content.root()) else { return };
-        if !self.is_whole(index, root) && !self.hosts[index].is_harmed {
+        if !self.has_what_it_made(index, version, root, Kept::Here) && !self.hosts[index].is_harmed {
             let line = format!("host {index} was told to push {version} but does not have it");
             return self.violate("a push has its contents", line);
         }

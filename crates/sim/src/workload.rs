@@ -81,7 +81,13 @@ impl World {
         let open = self.open_files().to_vec();
         let files = &self.hosts[index].files;
         let drawn = (!files.is_empty()).then(|| files[self.random.random_range(0..files.len())]);
-        drawn.filter(|file| counter != Some(*file) && !open.contains(file))
+        // Nor does anybody else write to what programs have open, or to a copy of it, which may be the file itself when the home has
+        // ordered all: such contents have no bytes.
+        let is_of_open_file = |file: FileId| {
+            let inode = self.inode(index, file);
+            inode.is_some_and(|inode| inode.places.iter().any(|place| place.name.as_bytes().starts_with(b"open")))
+        };
+        drawn.filter(|file| counter != Some(*file) && !open.contains(file) && !is_of_open_file(*file))
     }
 
     fn change(&mut self, index: usize, change: Change, expectation: Expectation) {

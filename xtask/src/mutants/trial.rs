@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Crates whose unit tests are run, and by the bugs of which crates.
-const TESTED: [(&str, &[&str]); 9] = [
+const TESTED: [(&str, &[&str]); 10] = [
     ("tree", &["tree"]),
     ("proto", &["tree", "proto"]),
     ("policy", &["policy"]),
@@ -20,11 +20,14 @@ const TESTED: [(&str, &[&str]); 9] = [
     ("roam", &["roam"]),
     ("store", &["store"]),
     ("transfer", &["transfer"]),
+    ("openfiles", &["openfiles"]),
     ("node", &["node", "content", "roam", "transfer"]),
     ("client", &["client"]),
 ];
 /// Crates that the simulator runs.
-const SIMULATED: [&str; 5] = ["tree", "proto", "policy", "roam", "transfer"];
+const SIMULATED: [&str; 6] = ["tree", "proto", "policy", "roam", "transfer", "openfiles"];
+/// Of these, what seeds have only if they are told to.
+const OF_OPEN_FILES: &str = "openfiles";
 /// Longest time for the tests of a crate, or for the seeds. A program that never ends is noticed, too.
 const BOUND: Duration = Duration::from_secs(600);
 const PAUSE: Duration = Duration::from_millis(50);
@@ -110,6 +113,9 @@ impl Programs {
     fn simulate(&self, mutant: &Mutant, seeds: u64) -> Result<Seeds> {
         let mut command = Command::new(&self.simulator);
         command.args(["sim", "--from", "0", "--failures", "1", "--count", &seeds.to_string()]);
+        if mutant.crate_name() == OF_OPEN_FILES {
+            command.args(["--with", "open-files"]);
+        }
         let ended = bounded(command.env(SWITCH, &mutant.name))?;
         let mut noticed = ended.output.lines().filter_map(|line| line.strip_prefix("seed ")?.split(':').next());
         match noticed.next().map(str::parse) {

@@ -114,6 +114,8 @@ pub(super) enum Origin {
     Own,
     /// From a daemon that was killed; a record may hold them already.
     Left,
+    /// From one, and from programs of this mount since: no record holds that.
+    LeftAndChanged,
 }
 
 impl Life {
@@ -294,6 +296,9 @@ impl Life {
 
     fn change(&mut self, now: Time) {
         self.changes.is_any = true;
+        if self.origin == Origin::Left {
+            self.origin = Origin::LeftAndChanged;
+        }
         if matches!(self.commit, Commit::Emptied) {
             self.commit = Commit::Idle;
         }

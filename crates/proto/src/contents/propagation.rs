@@ -54,7 +54,8 @@ impl<S: MetaStore> Replica<S> {
                 table::OWED => unpack::<Owed>(&value).map(|owed| (owed.file, owed.content))?,
                 _ => unpack::<Missing>(&value).map(|missing| (missing.file, missing.content))?,
             };
-            if let Some(file) = Contents::showing(&self.core, file, version, &content)? {
+            if let Some(Input::Written { file, version, .. }) = Contents::showing(&self.core, file, version, &content)?
+            {
                 let age = self.age(file, version, &content, wall)?;
                 unsent.push(Input::Written { file, version, age });
             }
@@ -88,12 +89,8 @@ impl Contents {
         }
         Ok(match output {
             // Of several in one step the last is shown.
-            Output::Applied { file, record, content: Some(content) } => {
-                Self::showing(core, *file, *record, content)?.map(|file| written(file, *record))
-            }
-            Output::Owed { file, version } => {
-                Self::shown_owed(core, *file, *version)?.map(|file| written(file, *version))
-            }
+            Output::Applied { file, record, content: Some(content) } => Self::showing(core, *file, *record, content)?,
+            Output::Owed { file, version } => Self::shown_owed(core, *file, *version)?,
             Output::Released { version } => Some(Input::Released { version: *version }),
             Output::Push { version, .. } => Some(Input::Sent { version: *version }),
             Output::Shared { file, version } => Some(Input::Shared { file: *file, version: *version }),
@@ -149,28 +146,29 @@ impl Contents {
         Ok((has(table::OWED)? || has(table::MISSING)?).then(|| written(file, version)))
     }
 
-    /// The file that shows a version which is owed.
+    /// A version which is owed, if a file shows it.
     fn shown_owed<S: MetaStore>(
         core: &Core<S>,
         file: FileId,
         version: RecordId,
-    ) -> Result<Option<FileId>, StorageError> {
+    ) -> Result<Option<Input>, StorageError> {
         match core.state.store().get(&record_key(table::OWED, version))? {
             Some(row) => Self::showing(core, file, version, &unpack::<Owed>(&row)?.content),
             None => Ok(None),
         }
     }
 
-    /// By their contents: where equal ones met the view has another name for them.
+    /// By their contents: where equal ones met the view has another name for them. Where the one that it shows waits, too (a file was
+    /// stored again with the bytes that it had), that one is to be sent.
     fn showing<S: MetaStore>(
         core: &Core<S>,
         file: FileId,
         version: RecordId,
         content: &Content,
-    ) -> Result<Option<FileId>, StorageError> {
+    ) -> Result<Option<Input>, StorageError> {
         for file in [file, FileId::made_by(version)] {
             if core.state.inode(file)?.is_some_and(|inode| !inode.is_removed() && inode.content == *content) {
-                return Ok(Some(file));
+                return Ok(Some(Self::unsent_of(core, file)?.unwrap_or_else(|| written(file, version))));
             }
         }
         Ok(None)

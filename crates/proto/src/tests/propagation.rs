@@ -56,6 +56,31 @@ fn it_hears_of_contents_that_came_before_their_record_and_when_the_home_has_them
     assert!(heard.contains(&Input::Released { version }), "{heard:?}");
 }
 
+/// Seed 723 of the simulator, with open files: the policy waited for a version that nobody shows, and forgot the other with it.
+#[test]
+fn of_two_versions_with_the_same_bytes_it_hears_of_the_one_that_is_shown() {
+    let (mut world, [s1, _], client, [upper, _]) = two_stations();
+    let peer = world.connect(client, s1);
+    world.settle();
+    let file = world.create(client, FileId::ROOT, "f");
+    world.pass(Duration::from_secs(3));
+    world.close(upper);
+    world.hold_pushes(peer, true);
+    let first = world.store(client, file, big("f"));
+    world.settle();
+    let second = world.store(client, file, big("f"));
+    world.settle();
+    assert_ne!(first, second);
+    world.hold_pushes(peer, false);
+    world.settle();
+    let replica = &world.hosts[s1].replica;
+    assert_eq!(replica.level(file).unwrap().unwrap().version, second);
+    for version in [second, first] {
+        let heard = replica.propagation_news(&Output::Owed { file, version }).unwrap();
+        assert!(heard.is_none_or(|heard| heard == written(file, second)), "of {version}");
+    }
+}
+
 #[test]
 fn it_hears_what_took_the_place_of_what_waits() {
     let (mut world, [s1, s2], client, [upper, _]) = two_stations();

@@ -1,6 +1,5 @@
 //! Commits of open files, step by step: between two of them time passes, and anything may happen.
 
-use super::views::View;
 use super::{AT_ONCE, OpenEvent};
 use crate::coverage::Branch;
 use crate::host::Expectation;
@@ -99,9 +98,10 @@ impl World {
     }
 
     pub(super) fn hash(&mut self, index: usize, file: FileId) {
-        let Some(mut running) = self.hosts[index].open.as_mut().and_then(|open| open.commits.remove(&file)) else {
-            return;
-        };
+        let commits = self.hosts[index].open.as_mut().map(|open| &mut open.commits);
+        // One that was hashed at once waits for the engine.
+        let to_hash = commits.filter(|all| all.get(&file).is_some_and(|running| running.content.is_none()));
+        let Some(mut running) = to_hash.and_then(|all| all.remove(&file)) else { return };
         let open = Arc::clone(&running.open);
         let step = self.on_table(index, |table| table.commit_hash(&open, AT_ONCE, &mut running.commit));
         if let Some(step) = step {
@@ -146,15 +146,10 @@ impl World {
     /// What a record holds is what was written upon from now on.
     fn note_stored(&mut self, index: usize, file: FileId, answer: &Result<Stored, FsError>, content: Option<Content>) {
         let bytes = content.and_then(|content| self.content_bytes(&content));
-        let Some(View { bytes: shown, clean, record, appended_at, taken_at, is_owed, .. }) = self.view(index, file)
-        else {
-            return;
-        };
-        if let (Ok(stored), Some(bytes)) = (answer, bytes) {
-            *record = (*shown == bytes).then_some(stored.record);
-            *is_owed &= *shown != bytes;
-            *clean = Some(bytes);
-            *appended_at = *taken_at;
+        if let (Ok(stored), Some(bytes)) = (answer, bytes)
+            && let Some(view) = self.view(index, file)
+        {
+            view.note_made(stored.record, bytes);
         }
     }
 

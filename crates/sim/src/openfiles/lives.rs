@@ -1,7 +1,7 @@
 //! How a table begins with its process, what it finds of the one before, and what is looked after while it runs.
 
 use super::side::Beside;
-use super::views::{ALL, difference};
+use super::views::{ALL, View, difference};
 use super::{AT_ONCE, OpenEvent};
 use crate::coverage::Branch;
 use crate::world::{Event, World};
@@ -16,7 +16,23 @@ use wayfs_types::{FileId, RecordId};
 const DIRTY_AGE: Duration = Duration::from_secs(5);
 const TICK: Duration = Duration::from_secs(1);
 
+/// What a process that was killed left of a file.
+struct Left {
+    shown: Vec<u8>,
+    is_dirty: bool,
+}
+
+/// Whether a kill took a record, if the process that follows has this one last.
+fn is_lost(last: Option<RecordId>, record: RecordId) -> bool {
+    last.is_none_or(|last| last.origin() == record.origin() && last.sequence() < record.sequence())
+}
+
 impl World {
+    /// The last record that a host has made.
+    fn last_record(&self, index: usize) -> Option<RecordId> {
+        self.hosts[index].replica.as_ref().and_then(|replica| replica.progress().last_record)
+    }
+
     /// Whether the end of a process is a kill: its machine goes on.
     pub(crate) fn is_only_killed(&mut self, index: usize) -> bool {
         let is_killed = self.hosts[index].open.is_some() && self.random.random_bool(0.6);
@@ -52,15 +68,17 @@ impl World {
             self.check_recovered(index, file, is_killed);
         }
         let left = self.on_table(index, |table| table.left().iter().map(|open| open.id()).collect::<Vec<_>>());
+        // Before anybody else hears of it.
         for file in left.unwrap_or_default() {
             self.begin_commit(index, file, None);
+            self.hash(index, file);
         }
         let first = self.millis(1, 1000);
         self.open_event_after(index, first, OpenEvent::Program);
         self.open_event_after(index, TICK, OpenEvent::Tick);
     }
 
-    /// After a kill a file is what the programs were told ([S-kill]); after a power cut only records count.
+    /// What a new process shows of a file is what it goes on from.
     fn check_recovered(&mut self, index: usize, file: FileId, is_killed: bool) {
         let found = self.on_table(index, |table| {
             let open = table.find(file)?;
@@ -71,40 +89,53 @@ impl World {
             Some(None) => (self.engine_bytes(index, file), false),
             None => return,
         };
-        let last = self.hosts[index].replica.as_ref().and_then(|replica| replica.progress().last_record);
-        let is_lost = |record: RecordId| {
-            last.is_none_or(|last| last.origin() == record.origin() && last.sequence() < record.sequence())
-        };
-        let is_judged = is_killed && !self.plan.exclusive;
-        let engine = self.engine_bytes(index, file);
-        let Some(view) = self.view(index, file) else { return };
-        let is_own = view.is_dirty || view.record.is_some_and(is_lost);
-        let is_sure = !view.is_unsure && !view.is_unknown;
-        let before = std::mem::take(view);
-        let Some(shown) = shown else {
-            // It lies elsewhere: what it is shows later.
-            view.is_dirty = is_dirty;
-            view.bytes = before.next.unwrap_or(before.bytes);
-            view.is_unknown = true;
-            return;
-        };
-        view.bytes.clone_from(&shown);
-        // The journal says what was appended, and a step that nobody was answered may have been the first.
-        let appended_at = before.appended_at.or((!before.is_dirty).then_some(before.bytes.len()));
-        view.appended_at = appended_at.filter(|at| is_dirty && *at <= shown.len());
-        view.is_dirty = is_dirty;
-        // An open that emptied it goes with the kill while nothing was written ([S-kill]): it is the version that there is by now.
-        let is_as_if_not_emptied = before.emptied.is_some() && !is_dirty && engine.as_ref() == Some(&shown);
-        let is_fit = before.may_be(&shown) || is_as_if_not_emptied;
         if is_killed && is_dirty {
             self.cover(Branch::OpenFileRecovered);
         }
-        if is_judged && is_own && is_sure && !is_fit {
-            let line = format!("host {index}, {file}: {}", difference(&before.bytes, &shown));
-            self.violate("a kill takes nothing that was written", line);
-        }
-        if !is_killed && is_dirty {
+        let last = self.last_record(index);
+        let Some(view) = self.view(index, file) else { return };
+        let before = std::mem::take(view);
+        let appended_at = before.appended_at_after(shown.as_deref(), |record| is_lost(last, record));
+        view.is_dirty = is_dirty;
+        let Some(shown) = shown else {
+            // It lies elsewhere: what it is shows later.
+            view.bytes = before.next.unwrap_or(before.bytes);
+            (view.is_unknown, view.appended_at) = (true, appended_at.filter(|_| is_dirty));
+            return;
+        };
+        view.bytes.clone_from(&shown);
+        // A commit may have moved it behind another machine's version, and have come no further.
+        let moved_to = before.appended_in(&shown).filter(|_| before.is_dirty);
+        view.appended_at = moved_to.or(appended_at).filter(|at| is_dirty && *at <= shown.len());
+        if is_killed && !self.plan.exclusive {
+            self.judge_killed(index, file, &before, Left { shown, is_dirty });
+        } else if !is_killed && is_dirty {
             self.violate("after a power cut only records count", format!("host {index}, {file}"));
+        }
+    }
+
+    /// After a kill a file is what the programs were told ([S-kill]).
+    fn judge_killed(&mut self, index: usize, file: FileId, before: &View, left: Left) {
+        let Left { shown, is_dirty } = left;
+        let last = self.last_record(index);
+        let is_lost = |record| is_lost(last, record);
+        let is_own = before.is_dirty || before.record.is_some_and(is_lost);
+        if !is_own || before.is_unsure || before.is_unknown || before.may_be(&shown) {
+            return;
+        }
+        // An open that emptied it goes with the kill while nothing was written: it is the version that there is by now, or what this
+        // machine had stored and what is not with the host.
+        let is_stored = before.stored.iter().any(|made| is_lost(made.record) && made.bytes == shown);
+        let is_version = !is_dirty && self.engine_bytes(index, file).as_ref() == Some(&shown);
+        if before.emptied.is_some() && (is_version || is_dirty && is_stored) {
+            return;
+        }
+        match before.appended_in(&shown).filter(|_| is_dirty && before.is_dirty) {
+            Some(at) => self.check_known(index, file, &shown[..at]),
+            None => {
+                let line = format!("host {index}, {file}: {}", difference(&before.bytes, &shown));
+                self.violate("a kill takes nothing that was written", line);
+            }
         }
     }
 
@@ -115,11 +146,15 @@ impl World {
         self.after(span, Event::Synced { host: index, life, point });
     }
 
+    /// Records of a host reached its disk: its open files hear of it before anybody else does.
+    pub(crate) fn tell_open_files_of_disk(&mut self, index: usize) {
+        let through = self.hosts[index].disk.0.borrow().records_durable().0;
+        self.on_table(index, |table| table.written(through));
+    }
+
     /// Once a second.
     pub(super) fn tick_open_files(&mut self, index: usize) {
         self.open_event_after(index, TICK, OpenEvent::Tick);
-        let through = self.hosts[index].disk.0.borrow().records_durable().0;
-        self.on_table(index, |table| table.written(through));
         let found = self.on_table(index, |table| {
             table.catch_up_with_the_disk();
             (table.due(DIRTY_AGE), table.closing_len() > 0)

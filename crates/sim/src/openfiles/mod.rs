@@ -93,10 +93,12 @@ pub(crate) struct OpenHost {
     wanted: BTreeMap<FileId, Vec<Digest>>,
     /// Its last process ended, and the machine went on.
     is_killed: bool,
+    /// Its process ended in the middle of a step, and the world is to hear of it.
+    is_ending: bool,
 }
 
 /// Something that happens to open files of a host.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum OpenEvent {
     /// A program does something.
     Program,
@@ -110,6 +112,8 @@ pub(crate) enum OpenEvent {
     News(FileId),
     /// A program that syncs looks whether all is durable.
     Durable { handle: u64, through: u64 },
+    /// The process ended in the middle of a step.
+    Ended,
 }
 
 impl World {
@@ -149,11 +153,14 @@ impl World {
             views: BTreeMap::new(),
             wanted: BTreeMap::new(),
             is_killed: false,
+            is_ending: false,
         }))
     }
 
     pub(crate) fn open_event(&mut self, index: usize, life: u32, event: OpenEvent) {
-        if self.hosts[index].life != life || self.hosts[index].open.as_ref().is_none_or(|open| open.table.is_none()) {
+        let has_ended = |open: &OpenHost| open.table.is_none() || open.disk.is_dead() && event != OpenEvent::Ended;
+        if self.hosts[index].life != life || self.hosts[index].open.as_deref().is_none_or(has_ended) {
+            self.is_ending(index);
             return;
         }
         match event {
@@ -168,6 +175,7 @@ impl World {
                 self.ask(index, Request::Attributes { file }, Expectation::Nothing);
             }
             OpenEvent::Durable { handle, through } => self.look_whether_durable(index, handle, through),
+            OpenEvent::Ended => self.crash(index),
         }
     }
 
@@ -200,22 +208,32 @@ impl World {
     /// let them go before they came here. The writes stay, are tried again, and are named ([S-commit-error]).
     pub(super) fn needs_what_is_nowhere(&self, index: usize, file: FileId) -> bool {
         let Some(open) = self.hosts[index].open.as_ref() else { return false };
+        let is_dirty = open.table.as_ref().and_then(|table| table.find(file)).is_some_and(|open| open.is_dirty());
         let is_somewhere = |digest| self.hosts.iter().any(|host| host.disk.0.borrow().has_sound(digest));
-        open.wanted.get(&file).is_some_and(|wanted| wanted.iter().any(|digest| !is_somewhere(*digest)))
+        let is_wanted = |wanted: &Vec<Digest>| wanted.iter().any(|digest| !is_somewhere(*digest));
+        is_dirty && open.wanted.get(&file).is_some_and(is_wanted)
     }
 
     /// Has the table of a host do something. `None`: the host's process is not there, or ended in the middle of it.
     fn on_table<T>(&mut self, index: usize, act: impl FnOnce(&FileTable) -> T) -> Option<T> {
         let table = self.hosts[index].open.as_ref()?.table.clone()?;
+        if self.is_ending(index) {
+            return None;
+        }
         self.show_host(index);
         let result = act(&table);
         drop(table);
         self.carry_out_for_open_files(index);
-        if self.hosts[index].open.as_ref().is_some_and(|open| open.disk.is_dead()) {
-            self.crash(index);
-            return None;
+        (!self.is_ending(index)).then_some(result)
+    }
+
+    /// Whether a process has ended in the middle of a step. What its engine had answered by then was told.
+    fn is_ending(&mut self, index: usize) -> bool {
+        let Some(open) = self.hosts[index].open.as_mut().filter(|open| open.disk.is_dead()) else { return false };
+        if !std::mem::replace(&mut open.is_ending, true) {
+            self.open_event_after(index, Duration::ZERO, OpenEvent::Ended);
         }
-        Some(result)
+        true
     }
 
     /// Shows the table how its host is at this moment.
@@ -256,6 +274,11 @@ impl World {
 }
 
 impl Host {
+    /// Pieces that programs wait for.
+    pub(crate) fn wanted_by_open_files(&self) -> impl Iterator<Item = Digest> {
+        self.open.iter().flat_map(|open| open.wanted.values().flatten().copied())
+    }
+
     /// No process ends in the middle of a step any more.
     pub(crate) fn heal_open_files(&self) {
         if let Some(open) = self.open.as_ref() {
@@ -278,6 +301,8 @@ impl Host {
         open.handles.clear();
         open.commits.clear();
         open.requests.clear();
+        open.wanted.clear();
         open.table = None;
+        open.is_ending = false;
     }
 }

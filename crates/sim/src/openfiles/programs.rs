@@ -71,7 +71,10 @@ impl World {
         }
         let at = self.random.random_range(0..handles);
         match self.random.random_range(0..20) {
-            0..9 => self.write(index, at),
+            0..9 => {
+                let offset = self.offset();
+                self.write(index, at, offset);
+            }
             9..11 => self.truncate(index, at),
             11 => self.zero(index, at),
             12..14 => self.sync_handle(index, at),
@@ -94,9 +97,11 @@ impl World {
         self.note(|| format!("host {index} opens {file}: {access:?}, empties {empties}, appends {appends}"));
         let is_here = self.on_table(index, |table| table.find(file).is_some());
         if is_here == Some(false) {
+            self.observe(index, file);
             let engine = self.engine_bytes(index, file).unwrap_or_default();
             if let Some(view) = self.view(index, file) {
                 (view.bytes, view.record, view.is_unknown) = (engine, None, false);
+                (view.is_dirty, view.appended_at, view.taken_at) = (false, None, None);
             }
         }
         let Some(open) = self.on_table(index, |table| table.open_file(file, &inode, access)) else { return };
@@ -183,10 +188,10 @@ impl World {
         (0..len).map(|_| byte()).collect()
     }
 
-    fn write(&mut self, index: usize, at: usize) {
+    fn write(&mut self, index: usize, at: usize, offset: u64) {
         let Some(handle) = self.handle(index, at, Access::Write) else { return };
         let (file, open, appends) = (handle.file, Arc::clone(&handle.open), handle.appends);
-        let (offset, data) = (self.offset(), self.fresh_bytes());
+        let data = self.fresh_bytes();
         let Some(view) = self.view(index, file) else { return };
         let end = view.bytes.len();
         let start = if appends { end } else { usize::try_from(offset).unwrap_or(end) };
@@ -217,7 +222,14 @@ impl World {
         view.begin(next);
         self.note(|| format!("host {index} makes {file} {size} bytes long"));
         let done = self.on_table(index, |table| table.truncate(&open, size, 0));
+        let is_answered = done.is_some();
         self.acknowledge(index, file, done, None);
+        if is_answered && self.random.random_bool(0.4) {
+            // As who writes a file anew in part: between there is a hole, whatever was there before.
+            let scale = self.plan.open_files.map_or(1, |plan| plan.scale);
+            let further = self.random.random_range(size..size + scale);
+            self.write(index, at, further);
+        }
     }
 
     fn zero(&mut self, index: usize, at: usize) {

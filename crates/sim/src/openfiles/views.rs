@@ -4,7 +4,7 @@
 //! the table shows exactly that; else it shows a version that the engine has.
 
 use crate::world::World;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use wayfs_content::ContentReader;
 use wayfs_openfiles::Store;
 use wayfs_openfiles::contents::OldBase;
@@ -12,6 +12,8 @@ use wayfs_types::{Content, Digest, FileId, RecordId};
 
 use super::AT_ONCE;
 
+/// Most commits of one file whose records a kill may take.
+const STORED_MAX: usize = 16;
 /// Longer than any file.
 pub(super) const ALL: std::ops::Range<u64> = 0..1 << 40;
 
@@ -35,13 +37,57 @@ pub(super) struct View {
     pub(super) clean: Option<Vec<u8>>,
     /// The record that made it what it is, if it is of this machine.
     pub(super) record: Option<RecordId>,
+    /// What the last commits of this machine stored.
+    pub(super) stored: VecDeque<Made>,
     /// The disk was full: a kill may take what is uncommitted.
     pub(super) is_unsure: bool,
     /// Some of it lies elsewhere: what it is shows later.
     pub(super) is_unknown: bool,
 }
 
+/// What a commit stored.
+#[derive(Debug, Clone)]
+pub(super) struct Made {
+    pub(super) record: RecordId,
+    pub(super) bytes: Vec<u8>,
+    /// As of the view.
+    appended_at: Option<usize>,
+}
+
 impl View {
+    /// A commit stored what it had taken, which is what was written upon from now on.
+    pub(super) fn note_made(&mut self, record: RecordId, bytes: Vec<u8>) {
+        if self.stored.len() == STORED_MAX {
+            self.stored.pop_front();
+        }
+        self.stored.push_back(Made { record, bytes: bytes.clone(), appended_at: self.appended_at });
+        self.record = (self.bytes == bytes).then_some(record);
+        self.is_owed &= self.bytes != bytes;
+        self.clean = Some(bytes);
+        self.appended_at = self.taken_at;
+    }
+
+    /// Since when all was appended that is uncommitted after a kill. What a commit had stored is uncommitted again, if the kill took its
+    /// record, or came before the journal heard that the record is with the host.
+    pub(super) fn appended_at_after(&self, shown: Option<&[u8]>, is_lost: impl Fn(RecordId) -> bool) -> Option<usize> {
+        let is_back = |made: &Made| is_lost(made.record) || shown == Some(&made.bytes[..]);
+        match self.stored.iter().position(is_back) {
+            Some(first) => {
+                let is_all = self.stored.iter().skip(first).all(|made| made.appended_at.is_some());
+                let is_same_since = self.appended_at.is_some() || !self.is_dirty;
+                self.stored[first].appended_at.filter(|_| is_all && is_same_since)
+            }
+            // A step that nobody was answered may have been the first.
+            None => self.appended_at.or((!self.is_dirty).then_some(self.bytes.len())),
+        }
+    }
+
+    /// What programs appended, in the bytes that a host shows: behind another machine's version, if a commit moved it there.
+    pub(super) fn appended_in(&self, bytes: &[u8]) -> Option<usize> {
+        let appended = self.bytes.get(self.appended_at?..).filter(|appended| !appended.is_empty())?;
+        bytes.ends_with(appended).then(|| bytes.len() - appended.len())
+    }
+
     /// A program is about to change it.
     pub(super) fn begin(&mut self, next: Vec<u8>) {
         self.next = Some(next);
@@ -178,11 +224,14 @@ impl World {
     }
 
     /// Bytes are those of a version of a file, by whoever.
-    fn check_known(&mut self, index: usize, file: FileId, bytes: &[u8]) {
+    pub(super) fn check_known(&mut self, index: usize, file: FileId, bytes: &[u8]) {
         let contents = self.history.updates.values().map(|update| &update.content);
         let mut fit = contents.filter(|content| content.size() == bytes.len() as u64);
         if !bytes.is_empty() && !fit.any(|content| self.content_bytes(content).as_deref() == Some(bytes)) {
-            self.violate("what is appended to is a version", format!("host {index}, {file}, {} bytes", bytes.len()));
+            let view = self.view(index, file).cloned().unwrap_or_default();
+            let at = (view.appended_at, view.taken_at, view.bytes.len());
+            let line = format!("host {index}, {file}, {} bytes, appended, taken and shown: {at:?}", bytes.len());
+            self.violate("what is appended to is a version", line);
         }
     }
 
@@ -219,6 +268,9 @@ impl World {
             let Some(inode) = self.inode(0, file) else { continue };
             let Some(wanted) = self.content_bytes(&inode.content) else { continue };
             for index in self.running() {
+                if self.needs_what_is_nowhere(index, file) {
+                    continue;
+                }
                 if let Some(root) = inode.content.root() {
                     self.can_read(index, file, inode.version, root);
                 }

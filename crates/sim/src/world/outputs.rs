@@ -210,6 +210,7 @@ impl World {
             }
         };
         drop(disk);
+        self.tell_open_files_of_disk(index);
         self.feed(index, Input::Stored { ticket: stored });
     }
 }
