@@ -16,8 +16,8 @@ const BOUNDS: &[(&str, Bound)] = &[
     ("lab", Bound { flags: 1, pairs: 1 }),
     ("nfs", Bound { flags: 0, pairs: 2 }),
     ("openfiles", Bound { flags: 1, pairs: 7 }),
-    ("proto", Bound { flags: 34, pairs: 4 }),
-    ("sim", Bound { flags: 12, pairs: 18 }),
+    ("proto", Bound { flags: 33, pairs: 4 }),
+    ("sim", Bound { flags: 4, pairs: 18 }),
     ("store", Bound { flags: 2, pairs: 11 }),
     ("wire", Bound { flags: 1, pairs: 0 }),
 ];

@@ -61,7 +61,7 @@ impl Disaster {
         ("open-files", Self::OpenFiles),
     ];
     /// Those that the engine lives up to. Why the others are off: `docs/simulator.md`.
-    pub const ON: [Self; 10] = [
+    pub const ON: [Self; 11] = [
         Self::ClientGone,
         Self::StationGone,
         Self::ClientBack,
@@ -72,6 +72,7 @@ impl Disaster {
         Self::Full,
         Self::Quota,
         Self::Fence,
+        Self::OpenFiles,
     ];
 
     /// Whether it happens at a moment of its own, rather than with a crash or a claim.

@@ -44,8 +44,10 @@ fn seeds_that_found_something_run_clean() {
         (116_034_698, &[], "a writer pushes what was looked for and found meanwhile, and is told nothing of it"),
         (116_068_903, &[], "a home waits for contents from a station that knows them by another name"),
     ];
+    // As they were drawn then, without open files.
+    let on: Vec<Disaster> = Disaster::ON.into_iter().filter(|disaster| *disaster != Disaster::OpenFiles).collect();
     for (seed, with, what) in found {
-        let plan = Plan { locks: false, ..Plan::with(seed, &Disaster::ON, with) };
+        let plan = Plan { locks: false, ..Plan::with(seed, &on, with) };
         let violations = run_planned(plan, None, Verbosity::Quiet).violations;
         assert!(violations.is_empty(), "seed {seed}, {what}: {}", violations[0]);
     }

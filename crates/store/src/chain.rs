@@ -31,8 +31,13 @@ pub(crate) struct Chain {
 impl Chain {
     /// The chain with one more batch.
     pub(crate) fn next(self, batch_sum: u32) -> Self {
-        let ticket = Ticket(self.ticket.0 + 1);
+        let ticket = Ticket(self.ticket.0.checked_add(1).expect("nobody writes 2^64 batches"));
         Self { ticket, batch_sum, chain_sum: link(self.chain_sum, ticket, batch_sum) }
+    }
+
+    /// Whether a chain that was read is this one with one more batch. Behind the last number of all there is none, whatever a file says.
+    pub(crate) fn is_followed_by(self, read: Self) -> bool {
+        self.ticket.0 < u64::MAX && self.next(read.batch_sum) == read
     }
 
     /// `version, ticket, batch_sum, chain_sum, crc of these`.
@@ -105,6 +110,16 @@ mod tests {
             assert_eq!(Chain::decode(&changed), None, "byte {at}");
         }
         assert_eq!(Chain::decode(&bytes[1..]), None);
+    }
+
+    /// The fuzzer found it: a file that says so had a store add one to the highest number.
+    #[test]
+    fn nothing_follows_the_last_number_of_all() {
+        let last = Chain { ticket: Ticket(u64::MAX), batch_sum: 1, chain_sum: 2 };
+        let chain_sum = link(last.chain_sum, Ticket(0), 3);
+        assert!(!last.is_followed_by(Chain { ticket: Ticket(0), batch_sum: 3, chain_sum }));
+        let before = Chain { ticket: Ticket(u64::MAX - 1), ..last };
+        assert!(before.is_followed_by(before.next(3)));
     }
 
     const GOLDEN: [u8; LEN] = [1, 1, 0, 0, 0, 0, 0, 0, 0, 233, 38, 133, 217, 164, 53, 82, 89, 111, 126, 216, 96];

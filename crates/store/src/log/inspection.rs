@@ -165,7 +165,7 @@ impl Walk<'_> {
         let (mut end, mut last) = (HEADER_LEN as u64, self.at.unwrap_or_default());
         while let Some(head) = file.head(end)? {
             let Some(items) = head.items(&file.body) else { break };
-            if last.next(head.chain.batch_sum) != head.chain {
+            if !last.is_followed_by(head.chain) {
                 break;
             }
             if let Err(what) = self.agrees(head.chain) {
