@@ -236,6 +236,39 @@ fn a_terabyte_of_nothing_is_made_sent_and_removed_like_a_small_file() {
     wayfs_system_tests::eventually("the daemon ends", CALM, || mount.process.ended().is_some());
 }
 
+/// Proves [S-facts]: "here" means every byte. Who edits a part of a file answers for the whole, and has the rest of it elsewhere ([S-edit-cost]).
+#[test]
+fn who_edits_a_part_of_a_file_does_not_say_that_all_of_it_is_here() {
+    let mut world = World::new();
+    let mut mount = world.mount(&world.writer);
+    let film = mount.path("film");
+    within("write it", CALM, move || fs::write(film, noise(48 << 20, 5)).unwrap());
+    mount.sync(&world.writer, "stable");
+    let reader = world.mount(&world.reader);
+    let path = reader.path("film");
+    let holder = |path: &Path| {
+        let mut value = [0_u8; 64];
+        let len = rustix::fs::getxattr(path, "user.wayfs.holder", &mut value).unwrap();
+        String::from_utf8(value[..len].to_vec()).unwrap()
+    };
+    within("read a part of it", CALM, {
+        let path = path.clone();
+        move || File::open(path).unwrap().read_exact_at(&mut vec![0; 8 << 20], 0).unwrap()
+    });
+    world.server.process.kill();
+    within("edit what is here", CALM, {
+        let path = path.clone();
+        move || {
+            let file = File::options().write(true).open(path).unwrap();
+            file.write_all_at(b"edited", 3 << 20).unwrap();
+            file.sync_all().unwrap();
+        }
+    });
+    assert_ne!(holder(&path), "here", "most of it is at the home");
+    world.writer.wayfs(&["umount", "--force", mount.root().to_str().unwrap()]).ok();
+    eventually("the daemon ends", CALM, || mount.process.ended().is_some());
+}
+
 /// What a machine shows of a file's holes: units of 512 bytes that it takes, and where its data begins and ends from a
 /// place on.
 fn holes_of(path: &Path, from: u64) -> (u64, u64, u64) {

@@ -41,16 +41,17 @@ fn all_orders_with_one_delay_of_two_writes_are_run_to_the_end() {
 #[test]
 fn planted_bugs_that_need_an_unusual_order_are_found_and_their_paths_break_again() {
     let bounds = Bounds { delays: 0, faults: 1, ..Bounds::default() };
-    for (bug, script) in [
-        (Bug::WelcomeOverstates, "one-writer"),
-        (Bug::VisibleAsSafe, "same-name"),
-        (Bug::OneBatchEarly, "one-writer"),
-        (Bug::SafeBeforeContents, "big-write"),
-        (Bug::AckDropped, "write-write"),
+    for (bug, script, faults) in [
+        (Bug::WelcomeOverstates, "one-writer", 1),
+        (Bug::VisibleAsSafe, "same-name", 1),
+        (Bug::OneBatchEarly, "big-write", 1),
+        (Bug::SafeBeforeContents, "big-write", 0),
+        (Bug::AckDropped, "write-write", 1),
+        (Bug::WelcomeOverstates, "move-between", 1),
     ] {
         let explored = explore(script, Some(bug), bounds, &mut |_| true).unwrap();
         let (path, violation) = explored.broken.clone().unwrap_or_else(|| panic!("{bug:?}: {explored:?}"));
-        assert_eq!(path.faults(), 1, "{bug:?}: {violation}");
+        assert_eq!(path.faults(), faults, "{bug:?}: {violation}");
         assert_eq!(run_path(script, Some(bug), &path, Verbosity::Quiet), Some(Err(violation)), "{bug:?}: {path}");
         assert_eq!(run_path(script, None, &path, Verbosity::Quiet), Some(Ok(())), "{bug:?}: {path}");
     }
