@@ -16,7 +16,7 @@
 #
 # Each run adds a line to fuzz/report.tsv, so that hours add up over days: when, on which commit, which target, seconds of the clock, seconds
 # of a processor (the goal counts these, since a machine may have other work), executions, edges, features, edges of all code that is
-# linked into the program, outcome. What was run for how long stands in docs/fuzzing.md.
+# linked into the program, outcome (clean, finding, slow; stopped: ended by us before its time). What was run for how long stands in docs/fuzzing.md.
 #
 # Whole sessions of arbitrary well-formed messages against each role run on stable Rust in the tests of `proto`, 150 worlds of each kind; more:
 #   WAYFS_RANDOM_PEERS=5000 cargo test -p wayfs-proto --lib random_peers
@@ -64,7 +64,7 @@ run_one() {
 sums() {
     all_targets | awk -F '\t' -v format="$1" '
         FILENAME == "-" { names[++count] = $1; next }
-        { seconds[$3] += $5; runs[$3] += $6; cov[$3] = $7; ft[$3] = $8; linked[$3] = $9; bad[$3] += $10 != "clean" }
+        { seconds[$3] += $5; runs[$3] += $6; cov[$3] = $7; ft[$3] = $8; linked[$3] = $9; bad[$3] += $10 == "finding" || $10 == "slow" }
         END { for (i = 1; i <= count; i++) { n = names[i]; printf format, n, seconds[n], runs[n], cov[n], linked[n], ft[n], bad[n] } }' - "$report"
 }
 
