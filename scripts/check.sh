@@ -18,6 +18,8 @@ case ${1:-} in
     cargo clippy $packages --all-targets --quiet -- -D warnings
     echo "Format and the engine's lints are clean." && exit
     ;;
+"") ;;
+*) echo "usage: scripts/check.sh [--engine]" >&2 && exit 2 ;;
 esac
 cargo fmt --all --check
 cargo clippy --workspace --all-targets --quiet -- -D warnings

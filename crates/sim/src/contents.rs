@@ -71,9 +71,7 @@ impl World {
     /// Whether a host has of a content what its version did not take over from the one that it was stored upon. What it took over need
     /// never have come here: a commit reads and keeps what was touched ([S-edit-cost]). Another has it.
     pub(crate) fn has_what_it_made(&self, index: usize, version: RecordId, root: Digest, kept: Kept) -> bool {
-        let base = self.history.updates.get(&self.history.first(version)).and_then(|update| update.base);
-        let base = base.and_then(|base| self.history.updates.get(&base)).and_then(|base| base.content.root());
-        let taken_over = base.map(|base| self.pieces(base)).unwrap_or_default();
+        let taken_over = self.pieces_of_base(version);
         let disk = self.hosts[index].disk.0.borrow();
         let has = |piece: Digest| match kept {
             Kept::Here => disk.has_sound(piece),
@@ -81,6 +79,13 @@ impl World {
         };
         let is_elsewhere = |piece: Digest| self.hosts.iter().any(|host| host.disk.0.borrow().has_sound(piece));
         self.pieces(root).iter().all(|piece| has(*piece) || taken_over.contains(piece) && is_elsewhere(*piece))
+    }
+
+    /// The pieces of what a version was stored upon.
+    pub(crate) fn pieces_of_base(&self, version: RecordId) -> Rc<[Digest]> {
+        let base = self.history.updates.get(&self.history.first(version)).and_then(|update| update.base);
+        let base = base.and_then(|base| self.history.updates.get(&base)).and_then(|base| base.content.root());
+        base.map(|base| self.pieces(base)).unwrap_or_default()
     }
 
     /// Whether every piece would be read well from a host's disk after a power cut at this moment.

@@ -42,14 +42,14 @@ struct Held {
     range: LockRange,
     kind: LockKind,
     pid: u32,
-    of: Of,
+    held_in: HeldIn,
 }
 
-/// When a child asked for what it holds.
+/// In which session of its child, and which life of that, a lock was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Of {
-    /// In its present session, or it was its own replica's user.
-    Now,
+enum HeldIn {
+    /// In its present session, or by a user of this replica.
+    ThisSession,
     /// In a former session, and it has not reclaimed it in this one. The child knows what it has: what it gives to another of its
     /// own it has given.
     FormerSession,
@@ -60,7 +60,7 @@ enum Of {
 impl Held {
     /// Whether a child that asks for something knows that nobody of its own has this.
     fn is_left_over_of(&self, origin: OriginId) -> bool {
-        self.of == Of::FormerSession && self.holder.origin == origin
+        self.held_in == HeldIn::FormerSession && self.holder.origin == origin
     }
 }
 
@@ -209,7 +209,7 @@ impl File {
         self.held.retain(|held| {
             let joins = held.holder == holder
                 && held.kind == kind
-                && held.of == Of::Now
+                && held.held_in == HeldIn::ThisSession
                 && (held.range.end.checked_add(1) == Some(range.start)
                     || range.end.checked_add(1) == Some(held.range.start));
             if joins {
@@ -217,7 +217,7 @@ impl File {
             }
             !joins
         });
-        self.held.push(Held { holder, range, kind, pid, of: Of::Now });
+        self.held.push(Held { holder, range, kind, pid, held_in: HeldIn::ThisSession });
     }
 
     /// Grants waiters in order, as far as nothing stands in their way; none overtakes one before it
@@ -429,8 +429,10 @@ impl LockTable {
     /// A child's new session: what it does not reclaim before it starts is released then. Its waiters are gone.
     pub(crate) fn mark_stale(&mut self, origin: OriginId) {
         for file in self.files.values_mut() {
-            for held in file.held.iter_mut().filter(|held| held.holder.origin == origin && held.of == Of::Now) {
-                held.of = Of::FormerSession;
+            for held in
+                file.held.iter_mut().filter(|held| held.holder.origin == origin && held.held_in == HeldIn::ThisSession)
+            {
+                held.held_in = HeldIn::FormerSession;
             }
             file.waiting.retain(|waiter| waiter.holder.origin != origin);
         }
@@ -439,15 +441,15 @@ impl LockTable {
     /// The session is one of a station that forgot what its clients have: until they are back, or are over, nobody else gets it.
     pub(crate) fn mark_forgotten(&mut self, station: OriginId) {
         let held = self.files.values_mut().flat_map(|file| &mut file.held);
-        for held in held.filter(|held| held.holder.origin == station && held.of == Of::FormerSession) {
-            held.of = Of::FormerLife;
+        for held in held.filter(|held| held.holder.origin == station && held.held_in == HeldIn::FormerSession) {
+            held.held_in = HeldIn::FormerLife;
         }
     }
 
     /// Whether a replica has locks of a session that is over, which it has not claimed again.
     pub(crate) fn has_stale(&self, origin: OriginId) -> bool {
         let mut held = self.files.values().flat_map(|file| &file.held);
-        held.any(|held| held.of != Of::Now && held.holder.origin == origin)
+        held.any(|held| held.held_in != HeldIn::ThisSession && held.holder.origin == origin)
     }
 
     /// Releases all of a replica's locks that a predicate names.
@@ -474,7 +476,7 @@ impl LockTable {
 
     /// Releases what a child did not reclaim.
     pub(crate) fn release_stale(&mut self, origin: OriginId, which: Which) -> Vec<(Asker, LockRequest)> {
-        self.release_where(which, origin, |held| held.of != Of::Now)
+        self.release_where(which, origin, |held| held.held_in != HeldIn::ThisSession)
     }
 
     /// Forgets what a replica waits for: its questions were of a session that is over, so nobody would hear an answer, and what
