@@ -8,6 +8,7 @@
 #
 #   -j JOBS                        targets that run at one time, default 1
 #   -b                             builds nothing: the programs of the last time run (or those in WAYFS_FUZZ_PROGRAMS)
+#   WAYFS_FUZZ_SLOW=10             seconds of the clock after which an input counts as slow; more beside other work, which takes the processor away
 #   WAYFS_FUZZ_SANITIZER=address   default none: quicker to build and to run, and the program is safe Rust but for its calls of the system
 #
 # Each target begins with what is in fuzz/seeds/TARGET and with the words in fuzz/dictionaries/TARGET.dict, if they are there; what it finds
@@ -25,6 +26,7 @@ set -eu
 script=$(cd "$(dirname "$0")" && pwd)/$(basename "$0")
 cd "$(dirname "$script")/../fuzz"
 sanitizer=${WAYFS_FUZZ_SANITIZER:-none}
+slow=${WAYFS_FUZZ_SLOW:-10}
 report=report.tsv
 [ -s "$report" ] || printf 'at\tcommit\ttarget\tseconds\tprocessor\texecutions\tedges\tfeatures\tlinked\toutcome\n' >"$report"
 
@@ -43,7 +45,7 @@ run_one() {
     [ ! -d "seeds/$target" ] || set -- "$@" "seeds/$target"
     [ ! -f "dictionaries/$target.dict" ] || set -- "$@" "-dict=dictionaries/$target.dict"
     outcome=clean
-    "$programs/$target" "$@" "-artifact_prefix=artifacts/$target/" -rss_limit_mb=2048 -timeout=20 -report_slow_units=10 -print_final_stats=1 \
+    "$programs/$target" "$@" "-artifact_prefix=artifacts/$target/" -rss_limit_mb=2048 -timeout=$((slow * 2)) -report_slow_units="$slow" -print_final_stats=1 \
         >"$log" 2>&1 || outcome=finding
     if [ "$outcome" = clean ] && grep -q slow-unit- "$log"; then outcome=slow; fi
     [ "$outcome" = clean ] || cp "$log" "artifacts/$target/$outcome-$begin.log"

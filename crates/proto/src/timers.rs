@@ -17,6 +17,7 @@ impl<S: MetaStore> Replica<S> {
             self.core.state.timeout(),
             self.requests.next_deadline(),
             self.upstream_timeout(),
+            self.claims_timeout(),
             self.locks.vouched_timeout(),
             self.locks.timeout(),
             self.children_timeout(),
@@ -32,6 +33,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn check_timers(&mut self) -> Result<(), StepError> {
         self.check_children()?;
         self.check_upstream()?;
+        self.check_claims();
         self.locks.return_unused_locks(&mut self.core, &mut self.children);
         self.settle_requests();
         self.uplink.forget_unheard(&mut self.core);

@@ -7,7 +7,7 @@ use wayfs_types::request::{
     Answer, Change, LockFamily, LockKind, LockOwner, LockRange, LockRequest, Outcome, RenameTarget, Request, RequestId,
     XattrPresence,
 };
-use wayfs_types::{FileId, FsError, Inode, WallTime, XattrName};
+use wayfs_types::{FileId, FsError, Inode, RecordId, WallTime, XattrName};
 
 /// The first life of a station that is restarted later.
 pub(super) const FIRST_LIFE: u32 = 7;
@@ -220,6 +220,55 @@ fn a_counter_under_a_lock_loses_nothing() {
         // Before it is told anything about the home.
         site.unlock(client, file);
     }
+    site.no_conflict();
+}
+
+fn append(file: FileId, base: RecordId, text: &str) -> Change {
+    Change::Append { file, base, content: small(text), mtime: WallTime::EPOCH }
+}
+
+/// CI showed it under load: of two that append in turns, the one whose machine is slower was refused eight times, and its `fsync`
+/// failed. Whoever had its turn and has to begin anew is the next.
+#[test]
+fn who_begins_an_append_anew_is_the_next() {
+    let mut site = Site::new();
+    let file = site.created(0, "log");
+    let base = |site: &Site, client: usize| {
+        site.world.hosts[site.clients[client]].replica.inode(file).unwrap().expect("it is known here").version
+    };
+    site.world.lookup(site.clients[1], site.directory, "log").unwrap();
+    let old = base(&site, 1);
+    let first = base(&site, 0);
+    site.change(0, append(file, first, "one ")).unwrap();
+    assert_eq!(site.change(1, append(file, old, "two ")), Err(FsError::Changed));
+    // The faster one has its next line at once.
+    let upon = base(&site, 0);
+    let faster = Request::Change { user: 0, change: append(file, upon, "one three ") };
+    let waits = site.world.request(site.clients[0], faster);
+    site.world.settle();
+    assert_eq!(site.answer(0, waits), None, "the other is not done yet");
+    let upon = base(&site, 1);
+    site.change(1, append(file, upon, "one two ")).unwrap();
+    assert_eq!(site.answer(0, waits), Some(Err(FsError::Changed)));
+    let upon = base(&site, 0);
+    site.change(0, append(file, upon, "one two three ")).unwrap();
+    site.no_conflict();
+}
+
+/// A driver that does not come back, since its disk is full or its file was removed, keeps nobody waiting.
+#[test]
+fn who_does_not_begin_an_append_anew_lets_others_go_on() {
+    let mut site = Site::new();
+    let file = site.created(0, "log");
+    site.world.lookup(site.clients[1], site.directory, "log").unwrap();
+    let version = |site: &Site| site.world.hosts[site.clients[0]].replica.inode(file).unwrap().unwrap().version;
+    let old = version(&site);
+    site.change(0, append(file, old, "one ")).unwrap();
+    assert_eq!(site.change(1, append(file, old, "two ")), Err(FsError::Changed));
+    let change = append(file, version(&site), "one three ");
+    let waits = site.world.request(site.clients[0], Request::Change { user: 0, change });
+    site.world.pass(Duration::from_secs(3));
+    assert!(site.answer(0, waits).unwrap().is_ok());
     site.no_conflict();
 }
 

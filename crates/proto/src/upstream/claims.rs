@@ -15,7 +15,8 @@
 //! Names are answered when the home has ordered them: were they answered before, a line that breaks and a lease that ends could
 //! give one name to two. If it came to that before the home had the record, the record met another, and its maker is told that
 //! the name is taken. Contents are answered at once, since whoever stores them keeps them until that worked; their driver waits
-//! for the home where a program does.
+//! for the home where a program does. An append upon an older version is refused with `Changed` and made anew by its driver; it keeps
+//! its claim meanwhile, or whoever writes faster would be first each time.
 //!
 //! Without the home nothing is changed: `Unreachable`. Who is not told within the time of a request is told `TimedOut`, and does
 //! not know what became of it.
@@ -27,20 +28,36 @@ use crate::requests::{Attempt, On, Waiting};
 use crate::state::tables::Numbered;
 use crate::upstream::Uplink;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 use wayfs_types::request::{
     Answer, Change, LockFamily, LockKind, LockOwner, LockRange, LockRequest, Outcome, RequestId,
 };
-use wayfs_types::{FileId, FsError, Image, Key, MetaStore, Name, RecordId, StorageError};
+use wayfs_types::{FileId, FsError, Image, Key, MetaStore, Name, RecordId, StorageError, Time};
 use wayfs_wire::{LockVerdict, Question, Up};
 
 /// How often a request begins its claims anew, because what it is about moved meanwhile.
 const ROUNDS_MAX: u8 = 8;
 
+/// How long an append that is to be made anew keeps its claims: others wait so long for a driver that does not come back.
+const KEPT_MAX: Duration = Duration::from_secs(2);
+
+/// Directories that are claimed, and the request that each was claimed for.
+type Held = BTreeMap<FileId, RequestId>;
+
 /// What is claimed for requests that wait.
 #[derive(Debug, Default)]
 pub(crate) struct Claims {
-    held: BTreeMap<RequestId, BTreeSet<FileId>>,
+    held: BTreeMap<RequestId, Held>,
     refused: BTreeMap<RequestId, FsError>,
+    /// By the file that is appended to.
+    kept: BTreeMap<FileId, Kept>,
+}
+
+/// Claims of an append that is to be made anew.
+#[derive(Debug)]
+struct Kept {
+    held: Held,
+    until: Time,
 }
 
 impl Claims {
@@ -48,6 +65,21 @@ impl Claims {
     pub(crate) fn parent_lost(&mut self) {
         self.held.clear();
         self.refused.clear();
+        self.kept.clear();
+    }
+
+    /// A change of a file takes over what an earlier try to append to it claimed.
+    fn take_over(&mut self, id: RequestId, change: &Change) {
+        if let Change::Append { file, .. } | Change::Store { file, .. } = change
+            && let Some(Kept { held, .. }) = self.kept.remove(file)
+        {
+            self.held.entry(id).or_default().extend(held);
+        }
+    }
+
+    /// When the next that was kept is let go of.
+    fn timeout(&self) -> Option<Time> {
+        self.kept.values().map(|kept| kept.until).min()
     }
 }
 
@@ -94,10 +126,11 @@ impl<S: MetaStore> Replica<S> {
         change: &Change,
     ) -> Result<Option<Attempt>, StepError> {
         let Some(claims) = &mut self.uplink.claims else { return Ok(None) };
+        claims.take_over(id, change);
         if let Some(error) = claims.refused.remove(&id) {
             return Ok(Some(Attempt::Done(Err(error))));
         }
-        let held = claims.held.get(&id).cloned().unwrap_or_default();
+        let held: BTreeSet<FileId> = claims.held.get(&id).into_iter().flat_map(BTreeMap::keys).copied().collect();
         let wanted = Uplink::exclusive_among(&self.core, change)?;
         if wanted.is_empty() {
             return Ok(None);
@@ -134,7 +167,7 @@ impl<S: MetaStore> Replica<S> {
         }
         let Some(claims) = &mut self.uplink.claims else { return };
         if verdict == LockVerdict::Granted {
-            claims.held.entry(id).or_default().insert(request.file);
+            claims.held.entry(id).or_default().insert(request.file, id);
         } else {
             claims.refused.insert(id, lock_error(verdict));
         }
@@ -149,11 +182,15 @@ impl<S: MetaStore> Replica<S> {
         change: &Change,
         outcome: Outcome,
     ) -> Attempt {
-        let Some(files) = self.uplink.claims.as_mut().and_then(|claims| claims.held.remove(&id)) else {
+        let Some(held) = self.uplink.claims.as_mut().and_then(|claims| claims.held.remove(&id)) else {
             return Attempt::Done(outcome);
         };
-        for file in files {
-            let request = claim(id, file);
+        if let (Change::Append { file, .. }, Err(FsError::Changed)) = (change, &outcome) {
+            self.keep_claims(*file, held);
+            return Attempt::Done(outcome);
+        }
+        for (file, owner) in held {
+            let request = claim(owner, file);
             let (family, owner, range) = (request.family, request.owner, request.range);
             // In a new session it is taken again, until the record is there; never waited for.
             let held = vec![LockRequest { wait: false, ..request }];
@@ -181,10 +218,35 @@ impl<S: MetaStore> Replica<S> {
 
     fn let_go_of_claims(&mut self, id: RequestId) {
         let held = self.uplink.claims.as_mut().and_then(|claims| claims.held.remove(&id));
-        for file in held.unwrap_or_default() {
-            let LockRequest { family, owner, range, .. } = claim(id, file);
+        self.let_go_of(held.unwrap_or_default());
+    }
+
+    fn let_go_of(&mut self, held: Held) {
+        for (file, owner) in held {
+            let LockRequest { family, owner, range, .. } = claim(owner, file);
             self.locks.post_in_turn(&mut self.core, Up::Unlock { file, family, owner, range });
         }
+    }
+
+    /// Keeps claims for the next try to append to a file.
+    fn keep_claims(&mut self, file: FileId, held: Held) {
+        let until = self.core.now + KEPT_MAX;
+        let Some(claims) = &mut self.uplink.claims else { return };
+        if let Some(before) = claims.kept.insert(file, Kept { held, until }) {
+            self.let_go_of(before.held);
+        }
+    }
+
+    /// Lets go of claims that were kept for somebody who did not come.
+    pub(crate) fn check_claims(&mut self) {
+        let now = self.core.now;
+        let Some(claims) = &mut self.uplink.claims else { return };
+        let over: Vec<Kept> = claims.kept.extract_if(.., |_, kept| kept.until <= now).map(|(_, kept)| kept).collect();
+        over.into_iter().for_each(|kept| self.let_go_of(kept.held));
+    }
+
+    pub(crate) fn claims_timeout(&self) -> Option<Time> {
+        self.uplink.claims.as_ref().and_then(Claims::timeout)
     }
 }
 
