@@ -15,7 +15,7 @@ use wayfs_node::LiveReplica;
 use wayfs_node::{ContentsError, FetchError, Volume};
 use wayfs_proto::{Holder, Keeping};
 use wayfs_types::request::{Answer, Change, Level, LockFamily, LockOwner, Outcome, Request, RequestId};
-use wayfs_types::{Digest, Fact, Facts, FileId, FsError, Inode, OriginId, Place, StorageError, WallTime};
+use wayfs_types::{Digest, Fact, Facts, FileId, FsError, Inode, OriginId, Place, RecordId, StorageError, WallTime};
 
 /// Most chunks asked for ahead: twice as many as a line has under way. Past it, reading ahead would only delay who waits.
 const PREFETCH_MAX: usize = 128;
@@ -418,6 +418,10 @@ impl Contents for Live {
                 FsError::Io
             }
         })
+    }
+
+    fn last_record(&self) -> Option<RecordId> {
+        self.volume.look(|replica| replica.progress().last_record).flatten()
     }
 
     fn recorded(&self) -> u64 {

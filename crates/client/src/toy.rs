@@ -586,6 +586,10 @@ impl Contents for Toy {
         self.state().change(change).map(|_| ())
     }
 
+    fn last_record(&self) -> Option<RecordId> {
+        None
+    }
+
     fn sync(&self) -> Result<(), FsError> {
         Ok(())
     }

@@ -13,7 +13,7 @@
 //! it early: such a note would name a base that a kill may still undo, or go with the one before it. Handles that
 //! a fork copied are closed in the middle of what the program writes, so this happens.
 
-use super::body::{Body, BodyFile};
+use super::body::{Body, BodyFile, BodyFiles};
 use super::life::Closing;
 use super::open_file::OpenFile;
 use super::ranges::RangeSet;
@@ -28,7 +28,7 @@ use std::sync::atomic::Ordering;
 use wayfs_types::{Content, FileId, RecordId, WallTime};
 
 /// Version of the form of notes.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 /// What notes are called, beside the body they are about.
 const EXTENSION: &str = ".closed";
 /// What a note is called besides while it is written.
@@ -58,6 +58,8 @@ pub(super) struct Note {
     pub(super) len: u64,
     pub(super) mtime: WallTime,
     pub(super) user: u32,
+    /// The first generation of the journal that says as much, or more.
+    pub(super) generation: u64,
 }
 
 /// A body that an earlier daemon left closed and without a record.
@@ -138,7 +140,8 @@ fn forget_note(disk: &Arc<dyn StagingDisk>, name: &str) {
 }
 
 impl State {
-    fn note(&self, boot: String) -> Note {
+    fn note(&mut self, boot: String, files: &BodyFiles) -> Note {
+        let generation = self.generation_of_note(files);
         Note {
             format: FORMAT,
             boot,
@@ -147,6 +150,7 @@ impl State {
             len: self.size,
             mtime: self.mtime,
             user: self.user,
+            generation,
         }
     }
 }
@@ -163,22 +167,23 @@ impl FileTable {
             return EarlyClose::Unfit;
         }
         let Some(Body::Disk { file: body, .. }) = state.life.body() else { return EarlyClose::Unfit };
-        let (disk, note) = (self.files.disk(), note_name(body));
+        let (disk, name) = (self.files.disk(), note_name(body));
         let counted = state.life.closing().map_or(0, |before| before.len);
         let len = state.size;
         let fits = |closing: u64| closing.saturating_sub(counted).checked_add(len).filter(|sum| *sum <= room);
         if self.closing_len.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_err() {
             return EarlyClose::Unfit;
         }
-        if let Err(error) = write_note(disk, &note, &state.note(disk.boot())) {
+        let note = state.note(disk.boot(), &self.files);
+        if let Err(error) = write_note(disk, &name, &note) {
             tracing::debug!(%error, "note a closed file");
             self.closing_len.fetch_add(counted, Ordering::Relaxed);
             self.closing_len.fetch_sub(len, Ordering::Relaxed);
             return EarlyClose::Unfit;
         }
-        let closing = Closing { since: state.time(), len, note: note.clone() };
+        let closing = Closing { since: state.time(), len, note: name.clone() };
         if let Some(before) = state.life.closed_early(closing)
-            && before.note != note
+            && before.note != name
         {
             forget_note(disk, &before.note);
         }

@@ -192,7 +192,7 @@ impl OpenFile {
         match self.build(contents, files, snapshot, wait_policy) {
             Ok(content) => match same_version(contents, snapshot, &content) {
                 Some(version) => {
-                    self.settle(snapshot, content).base.version = version;
+                    self.settle(snapshot, content, version).base.version = version;
                     self.commit_settled(contents, files, commit, None)
                 }
                 None => {
@@ -340,7 +340,7 @@ impl OpenFile {
 
     /// It has a name, and with it a number of its own.
     fn named(&self, snapshot: &Snapshot, content: Content, stored: &Stored) {
-        let mut state = self.settle(snapshot, content);
+        let mut state = self.settle(snapshot, content, stored.record);
         let file = FileId::made_by(stored.record);
         (state.base.file, state.base.version) = (file, stored.inode.version);
         state.known_as = Arc::new(Inode { content: Content::EMPTY, ..Inode::clone(&stored.inode) });
@@ -440,7 +440,7 @@ impl OpenFile {
 
     fn finish(&self, snapshot: &Snapshot, content: Content, stored: Stored) -> Committed {
         let is_ours = stored.inode.content == content;
-        let mut state = self.settle(snapshot, content);
+        let mut state = self.settle(snapshot, content, stored.record);
         // Where another won, what is written on top of this follows it: its base is our own record.
         state.base.version = if is_ours { stored.inode.version } else { stored.record };
         drop(state);
@@ -448,7 +448,7 @@ impl OpenFile {
     }
 
     /// The saved half is in a record.
-    fn settle(&self, snapshot: &Snapshot, content: Content) -> MutexGuard<'_, State> {
+    fn settle(&self, snapshot: &Snapshot, content: Content, record: RecordId) -> MutexGuard<'_, State> {
         let mut state = self.state();
         state.base.content = content;
         state.base.lender = None;
@@ -459,7 +459,7 @@ impl OpenFile {
             // A program that has it from the dead daemon's kernel may write there still, and nobody hears of that.
             state.life.body_dropped();
         }
-        state.settle_journal();
+        state.settle_journal(record);
         state
     }
 

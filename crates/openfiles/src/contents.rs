@@ -81,6 +81,9 @@ pub trait Contents: Send + Sync + 'static {
         true
     }
 
+    /// The newest record that this replica made; none if it made none. Of all that it made those up to this one are here.
+    fn last_record(&self) -> Option<RecordId>;
+
     /// Waits until everything recorded so far is durable on this machine.
     ///
     /// # Errors

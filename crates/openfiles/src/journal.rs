@@ -8,8 +8,9 @@
 //!
 //! A generation **ends** when a record holds what it holds, and not before the host has that record: what is committed
 //! stays in the memory of this process for a moment. The next generation of the file may begin meanwhile, upon that record: who
-//! has not got the record needs both, in their order. The next daemon makes of every generation that did not end what the
-//! file was ([`super::recovery`]).
+//! has not got the record needs both, in their order. It may begin upon another machine's version as well: who has not got the
+//! record needs each by itself. So the journal says which record it is. The next daemon makes of every generation that did not end
+//! what the file was ([`super::recovery`]).
 //!
 //! Segments follow each other; one goes when no generation in it or before it lives. Nothing is synced: after a crash of
 //! the machine the journal says nothing, as the host promises nothing of it, and segments name the boot for that.
@@ -21,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{Error, Result};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use wayfs_types::WallTime;
+use wayfs_types::{RecordId, WallTime};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 /// A segment that is longer is followed by another one.
@@ -31,7 +32,7 @@ const ROOM_STEP: u64 = 1 << 20;
 /// What segments are called, before their number.
 const PREFIX: &str = "journal-";
 /// First bytes of a segment: what it is, and the version of its form.
-const MAGIC: &[u8; 8] = b"WFSJRNL1";
+const MAGIC: &[u8; 8] = b"WFSJRNL2";
 /// Bytes before the head of a frame: two lengths, a sum, and whether it counts.
 const FRAME_LEN: usize = 17;
 /// Where in a frame it says that it does not count.
@@ -56,6 +57,8 @@ pub(super) enum Entry {
     Resize { generation: u64, size: u64, mtime: WallTime, user: u32 },
     /// What a generation holds is in a record, or nobody wants it.
     End { generation: u64 },
+    /// A record holds what a generation holds, and may not be with the host yet.
+    Settled { generation: u64, record: RecordId },
 }
 
 /// All that is uncommitted of a file at one moment.
@@ -75,6 +78,8 @@ pub(super) struct Image {
     pub(super) held: Held,
     /// What was written: start and end, in order.
     pub(super) ranges: Vec<(u64, u64)>,
+    /// An earlier daemon left it upon another version than the one that programs went on from.
+    pub(super) is_beside: bool,
 }
 
 /// Where the bytes of an image are.
@@ -147,6 +152,8 @@ struct Inner {
     /// Generations that did not end, and the segments in which they begin.
     live: BTreeMap<u64, u64>,
     ending: VecDeque<Ending>,
+    /// Generations of which it does not say yet which record holds them.
+    settled: BTreeMap<u64, RecordId>,
 }
 
 impl Journal {
@@ -159,6 +166,7 @@ impl Journal {
             next_generation: last_generation + 1,
             live: BTreeMap::new(),
             ending: VecDeque::new(),
+            settled: BTreeMap::new(),
         };
         let boot = disk.boot();
         Self {
@@ -187,6 +195,11 @@ impl Journal {
         inner.next_generation - 1
     }
 
+    /// The number that the next generation will have.
+    pub(super) fn coming_generation(&self) -> u64 {
+        self.inner().next_generation
+    }
+
     /// Begins a generation. Everything recorded up to `written` is with the host.
     ///
     /// # Errors
@@ -210,9 +223,12 @@ impl Journal {
         self.append(&mut self.inner(), written, step, bytes).map(|_| ())
     }
 
-    /// A generation ends as soon as the host has everything recorded up to `recorded`; its body stays until then.
-    pub(super) fn end(&self, generation: u64, recorded: u64, body: Option<Arc<BodyFile>>) {
-        self.inner().ending.push_back(Ending { generation, recorded, body });
+    /// A generation ends as soon as the host has everything recorded up to `recorded`; its body stays until then. The record that holds
+    /// it is named with what is said next.
+    pub(super) fn end(&self, generation: u64, record: Option<RecordId>, recorded: u64, body: Option<Arc<BodyFile>>) {
+        let mut inner = self.inner();
+        inner.ending.push_back(Ending { generation, recorded, body });
+        inner.settled.extend(record.map(|record| (generation, record)));
     }
 
     /// Bodies that stay for generations that end, while there is no room: a kill in this moment may take what they hold.
@@ -285,6 +301,9 @@ impl Journal {
         for ending in ended {
             frame(&mut head, &Entry::End { generation: ending.generation }, &[]);
         }
+        for (generation, record) in &inner.settled {
+            frame(&mut head, &Entry::Settled { generation: *generation, record: *record }, &[]);
+        }
         let marks_len = head.len() as u64;
         let mut bytes: &[u8] = &[];
         for (entry, data) in entries {
@@ -293,6 +312,7 @@ impl Journal {
         }
         let at = self.segment(inner, (head.len() + bytes.len()) as u64)?.append(&head, bytes)?;
         drop(inner.take_ended(written));
+        inner.settled.clear();
         Ok(at + marks_len)
     }
 
@@ -333,6 +353,7 @@ impl Inner {
         while self.ending.front().is_some_and(|first| first.recorded <= written) {
             let Some(ending) = self.ending.pop_front() else { break };
             self.live.remove(&ending.generation);
+            self.settled.remove(&ending.generation);
             ended.push(ending);
         }
         ended
@@ -351,6 +372,7 @@ impl Inner {
             self.older.push(segment.number);
         }
         self.remove_before(disk, u64::MAX);
+        self.settled.clear();
     }
 
     fn remove_before(&mut self, disk: &dyn StagingDisk, number: u64) {
@@ -461,7 +483,10 @@ impl Entry {
     pub(super) fn generation(&self) -> u64 {
         match self {
             Self::Image(image) => image.generation,
-            Self::Write { generation, .. } | Self::Resize { generation, .. } | Self::End { generation } => *generation,
+            Self::Write { generation, .. }
+            | Self::Resize { generation, .. }
+            | Self::End { generation }
+            | Self::Settled { generation, .. } => *generation,
         }
     }
 }

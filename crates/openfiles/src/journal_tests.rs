@@ -1,10 +1,12 @@
 //! What a killed daemon leaves of open files.
 
+use super::closing::EarlyClose;
 use super::kernel_way::BackingId;
 use super::open_file::Extend;
 use super::table::TableSettings;
 use super::testing::{Fake, body_path, file, inode, record};
 use super::*;
+use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -12,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use wayfs_types::request::Removed;
-use wayfs_types::{Content, FileId, FsError, Inode, Place};
+use wayfs_types::{Content, FileId, FsError, Inode, OriginId, Place, RecordId};
 
 pub(super) const SOON: WaitPolicy = WaitPolicy::Silence(Duration::from_secs(5));
 pub(super) const LONG: Duration = Duration::from_secs(3600);
@@ -338,6 +340,106 @@ fn what_was_committed_after_a_kill_and_not_with_the_host_is_committed_again() {
     bench.fake.put(file(1), Inode::clone(&before));
     let bench = bench.recovered();
     assert!(bench.bytes(1) == wanted);
+}
+
+/// Proves [S-kill]: what was committed upon an older version than the newest became a copy, and the program went on upon the newest. A kill
+/// takes the record of the first, and what was written since does not stand for it.
+#[test]
+fn what_met_another_version_and_was_not_with_the_host_is_committed_again() {
+    let bench = bench();
+    let open = bench.make(1, &pattern(1000, 1));
+    let first = bench.fake.inode(file(1)).unwrap().version;
+    bench.write(&open, 100, b"mine");
+    let theirs = bench.fake.make(file(1), &pattern(1000, 9)).content;
+    let other = RecordId::new(OriginId::new(8).unwrap(), 77).unwrap();
+    bench.fake.put(file(1), inode(theirs, other));
+    bench.fake.is_unwritten.store(true, Ordering::Relaxed);
+    bench.commit(&open);
+    bench.table.changed_elsewhere(file(1));
+    drop(open);
+    let open = bench.open(1);
+    bench.write(&open, 200, b"upon theirs");
+    let before = bench.stores();
+    // The record is gone with the daemon.
+    let bench = bench.recovered();
+    let stores = bench.fake.stores.lock().unwrap().clone();
+    let again: BTreeSet<_> = stores[before..].iter().map(|store| store.base).collect();
+    assert_eq!(again, BTreeSet::from([first, other]));
+}
+
+/// Proves [S-kill]: the same, and a second kill comes before anything is committed again. Programs see what they went on with.
+#[test]
+fn what_is_left_beside_the_file_stays_beside_it() {
+    let bench = bench();
+    let open = bench.make(1, &pattern(1000, 1));
+    bench.write(&open, 100, b"mine");
+    let theirs = bench.fake.make(file(1), &pattern(1000, 9)).content;
+    let other = RecordId::new(OriginId::new(8).unwrap(), 77).unwrap();
+    bench.fake.put(file(1), inode(theirs, other));
+    bench.fake.is_unwritten.store(true, Ordering::Relaxed);
+    bench.commit(&open);
+    bench.table.changed_elsewhere(file(1));
+    drop(open);
+    let open = bench.open(1);
+    bench.write(&open, 200, b"upon theirs");
+    let before = bench.stores();
+    let mut wanted = [pattern(1000, 1), pattern(1000, 9)];
+    put(&mut wanted[0], 100, b"mine");
+    put(&mut wanted[1], 200, b"upon theirs");
+    let bench = bench.killed().killed();
+    let open = bench.table.find(file(1)).expect("it is uncommitted");
+    assert!(bench.table.read(&open, 0..1000, WaitPolicy::None).unwrap() == wanted[1]);
+    let bench = bench.recovered();
+    let stores = bench.fake.stores.lock().unwrap().clone();
+    let again: Vec<_> = stores[before..].iter().map(|store| bench.fake.bytes_in(&store.content)).collect();
+    assert!(again.len() == 2 && wanted.iter().all(|wanted| again.contains(wanted)), "{}", again.len());
+}
+
+/// What became a copy, and is with the host, becomes none again.
+#[test]
+fn what_met_another_version_and_is_with_the_host_makes_no_second_copy() {
+    let bench = bench();
+    let open = bench.make(1, &pattern(1000, 1));
+    bench.write(&open, 100, b"mine");
+    let theirs = bench.fake.make(file(1), &pattern(1000, 9)).content;
+    let other = RecordId::new(OriginId::new(8).unwrap(), 77).unwrap();
+    bench.fake.put(file(1), inode(theirs, other));
+    // The disk has the record, and the journal has not heard of it.
+    bench.fake.is_unwritten.store(true, Ordering::Relaxed);
+    bench.commit(&open);
+    bench.table.changed_elsewhere(file(1));
+    drop(open);
+    let open = bench.open(1);
+    bench.write(&open, 200, b"upon theirs");
+    let before = bench.stores();
+    bench.fake.written_stores.store(before, Ordering::Relaxed);
+    let bench = bench.recovered();
+    let stores = bench.fake.stores.lock().unwrap().clone();
+    assert_eq!(stores[before..].iter().map(|store| store.base).collect::<Vec<_>>(), [other]);
+}
+
+/// Proves [S-kill]. Seed 260 of the simulator, with slow disks: the clock was set back between a close that was noted and a write, and the
+/// note passed for the newer of the two.
+#[test]
+fn a_clock_that_is_set_back_hides_nothing_behind_a_note() {
+    for is_closed_again in [false, true] {
+        let bench = bench();
+        let open = bench.make(1, b"");
+        bench.fake.clock.store(1_000_000, Ordering::Relaxed);
+        let mut wanted = pattern(5_000_000, 1);
+        bench.write(&open, 0, &wanted);
+        assert_eq!(bench.table.close_early(&open, 1 << 30), EarlyClose::Noted);
+        bench.fake.clock.store(0, Ordering::Relaxed);
+        bench.write(&open, 4_999_999, b"later");
+        put(&mut wanted, 4_999_999, b"later");
+        if is_closed_again {
+            assert_eq!(bench.table.close_early(&open, 1 << 30), EarlyClose::Noted);
+        }
+        let bench = bench.killed().killed();
+        bench.table.commit_left();
+        assert_eq!(bench.table.commit_older(LONG, Duration::from_secs(5)), []);
+        assert!(bench.bytes(1) == wanted, "closed again: {is_closed_again}");
+    }
 }
 
 #[test]

@@ -16,7 +16,7 @@ use super::state::State;
 use super::table::FileTable;
 use std::ops::Range;
 use std::sync::Arc;
-use wayfs_types::RecordId;
+use wayfs_types::{RecordId, WallTime};
 
 /// What the journal has of a file.
 #[derive(Debug)]
@@ -27,8 +27,10 @@ pub(super) struct Journaled {
     held: Held,
     /// The body that it names, which stays as long as it counts.
     body: Option<Arc<BodyFile>>,
-    /// A record holds what it says.
-    is_settled: bool,
+    /// When the file was written last, as it has that.
+    mtime: WallTime,
+    /// The record that holds what it says.
+    settled: Option<RecordId>,
     /// It lacks something.
     is_behind: bool,
 }
@@ -72,8 +74,21 @@ impl State {
         let bytes: &[u8] = if now.held == Held::Here { &bytes } else { &[] };
         if let Err(error) = files.journal().go_on(contents.written(), &entry, bytes) {
             tracing::debug!(%error, file = %self.base.file, "a kill of the daemon would lose the last write");
-            self.miss(files, step);
+            return self.miss(files, step);
         }
+        if let Some(now) = &mut self.journaled {
+            now.mtime = self.mtime;
+        }
+    }
+
+    /// The first generation that says all that a note about a close made now would, or more. Wall clocks may be set back: their times
+    /// say nothing of that.
+    pub(super) fn generation_of_note(&mut self, files: &BodyFiles) -> u64 {
+        if let Some(now) = self.journaled.as_ref().filter(|now| now.goes_on(self) && now.mtime == self.mtime) {
+            return now.generation;
+        }
+        self.journal_is_behind();
+        files.journal().coming_generation()
     }
 
     fn wrote(&self, generation: u64, offset: u64, len: u64) -> Entry {
@@ -83,7 +98,7 @@ impl State {
 
     /// The journal did not take a step. Without a write it says what was before; without a cut it would bring back what is gone.
     fn miss(&mut self, files: &BodyFiles, step: Step<'_>) {
-        let Some(now) = self.journaled.as_mut().filter(|now| !now.is_settled) else { return };
+        let Some(now) = self.journaled.as_mut().filter(|now| now.settled.is_none()) else { return };
         now.is_behind = true;
         if matches!(step, Step::Resized) {
             files.journal().cross_out(now.generation, now.place);
@@ -99,9 +114,10 @@ impl State {
         match files.journal().begin(contents.written(), image, &bytes) {
             Ok(place) => {
                 let body = held.body().and_then(|_| self.body_file());
-                let now = Journaled { generation, place, base, held, body, is_settled: false, is_behind: false };
+                let mtime = self.mtime;
+                let now = Journaled { generation, place, base, held, body, mtime, settled: None, is_behind: false };
                 if let Some(before) = self.journaled.replace(now)
-                    && before.is_settled
+                    && before.settled.is_some()
                 {
                     Self::end_generation(before, contents, files);
                 }
@@ -119,12 +135,13 @@ impl State {
     fn end_generation(ended: Journaled, contents: &dyn Contents, files: &BodyFiles) {
         let recorded = contents.recorded();
         let body = ended.body.filter(|_| contents.written() < recorded);
-        files.journal().end(ended.generation, recorded, body);
+        files.journal().end(ended.generation, ended.settled, recorded, body);
     }
 
     fn image(&self, generation: u64, held: Held) -> (Image, Vec<u8>) {
         let all = self.all_changes();
-        let replaces = self.journaled.as_ref().filter(|before| !before.is_settled).map(|before| before.generation);
+        let replaces =
+            self.journaled.as_ref().filter(|before| before.settled.is_none()).map(|before| before.generation);
         let mut bytes = Vec::new();
         if let (Held::Here, Some(Body::Memory(all_bytes))) = (held, self.life.body()) {
             for range in all.ranges.iter() {
@@ -143,6 +160,7 @@ impl State {
             user: self.user,
             held,
             ranges: all.ranges.iter().map(|Range { start, end }| (start, end)).collect(),
+            is_beside: self.is_beside,
         };
         (image, bytes)
     }
@@ -185,10 +203,10 @@ impl State {
         }
     }
 
-    /// A commit holds what the journal says of the file.
-    pub(super) fn settle_journal(&mut self) {
+    /// A record holds what the journal says of the file.
+    pub(super) fn settle_journal(&mut self, record: RecordId) {
         if let Some(now) = &mut self.journaled {
-            now.is_settled = true;
+            now.settled = Some(record);
         }
     }
 
@@ -221,7 +239,7 @@ impl Journaled {
             Held::Nowhere | Held::Here | Held::Body(_) => state.held() == self.held,
             Held::WholeBody(number) => state.held().body() == Some(number),
         };
-        is_same && !self.is_settled && !self.is_behind && self.base == state.base.version
+        is_same && self.settled.is_none() && !self.is_behind && self.base == state.base.version
     }
 }
 

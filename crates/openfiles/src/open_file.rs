@@ -63,6 +63,11 @@ enum Source {
 }
 
 impl OpenFile {
+    /// Whether it is no more than what an earlier daemon left to commit: programs went on from another version of the file.
+    pub fn is_beside(&self) -> bool {
+        self.state().is_beside
+    }
+
     /// A file as the engine knows it.
     pub fn new(id: FileId, inode: &Inode, host: Arc<dyn Host>) -> Self {
         Self {

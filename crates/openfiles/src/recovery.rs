@@ -4,6 +4,10 @@
 //! of it the programs wrote. It is uncommitted as it was, and committed at the start, upon the version that it was written
 //! upon: the rules for conflicts decide as at a close. A commit that was made and not marked yet makes the same content
 //! once more, which is no second version.
+//!
+//! A program that goes on after a commit goes on from its own record, or, where another machine's version won, upon that one. So what
+//! did not end falls into **lines**: a generation follows the one whose record it was begun upon. Of each line is committed what no
+//! record that is here holds: what became a copy before the kill, and whose record went with it, becomes one again.
 
 use super::body::{Body, BodyFile, BodyFiles, Look, MEMORY_MAX, zero_body};
 use super::closing::Note;
@@ -19,7 +23,7 @@ use super::table::FileTable;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
-use wayfs_types::{FileId, RecordId, WallTime};
+use wayfs_types::{FileId, Inode, RecordId, WallTime};
 
 /// Bytes of a body that are copied at a time.
 const COPY_LEN: u64 = 1 << 20;
@@ -38,7 +42,12 @@ pub(super) struct Recovery {
 struct Generation {
     number: u64,
     sketch: Sketch,
+    /// The record that held it all.
+    settled: Option<RecordId>,
 }
+
+/// Generations of a file of which each was begun upon the record of the one before.
+type Line = Vec<Generation>;
 
 /// The uncommitted state of a file.
 #[derive(Debug, Clone)]
@@ -52,6 +61,8 @@ struct Sketch {
     bytes: Bytes,
     /// Something was uncommitted already when its body was begun.
     follows_changes: bool,
+    /// It was no more than left when the journal was written.
+    is_beside: bool,
 }
 
 /// Where the changed bytes of a sketch are.
@@ -77,7 +88,12 @@ impl Recovery {
                     let before = image.replaces.and_then(|other| open.remove(&other));
                     if let Some(mut sketch) = Sketch::of(*image, &frame.bytes).filter(|_| !frame.is_void) {
                         sketch.follows_changes = before.is_some_and(|before| before.sketch.has_changes_before(&sketch));
-                        open.insert(number, Generation { number, sketch });
+                        open.insert(number, Generation { number, sketch, settled: None });
+                    }
+                }
+                Entry::Settled { record, .. } => {
+                    if let Some(generation) = open.get_mut(&number) {
+                        generation.settled = Some(record);
                     }
                 }
                 step => {
@@ -112,10 +128,15 @@ impl Recovery {
         bodies.map(|number| number.to_string()).collect()
     }
 
-    /// Whether the journal says more of a file than a note about its close.
+    /// Numbers generations from now on above those that notes name.
+    pub(super) fn number_after(&mut self, notes: impl Iterator<Item = u64>) {
+        self.left.last_generation = notes.fold(self.left.last_generation, u64::max);
+    }
+
+    /// Whether the journal says as much of a file as a note about its close, or more.
     pub(super) fn is_newer_than(&self, note: &Note) -> bool {
         let newest = self.files.get(&note.file).and_then(|all| all.last());
-        newest.is_some_and(|newest| newest.sketch.is_whole_body() || newest.sketch.mtime >= note.mtime)
+        newest.is_some_and(|newest| newest.sketch.is_whole_body() || newest.number >= note.generation)
     }
 }
 
@@ -131,7 +152,7 @@ impl Bytes {
 impl Sketch {
     /// What an image says; nothing if it cannot be.
     fn of(image: Image, bytes: &[u8]) -> Option<Self> {
-        let Image { base, base_limit, size, low_water, is_appended, mtime, user, held, .. } = image;
+        let Image { base, base_limit, size, low_water, is_appended, mtime, user, held, is_beside, .. } = image;
         let mut ranges = RangeSet::new();
         for (start, end) in &image.ranges {
             ranges.insert(*start..(*end).min(size));
@@ -153,6 +174,7 @@ impl Sketch {
             user,
             bytes: held,
             follows_changes: false,
+            is_beside,
         })
     }
 
@@ -177,7 +199,7 @@ impl Sketch {
                 (self.mtime, self.user, self.changes.is_appended) = (mtime, user, false);
                 self.resize(size)
             }
-            Entry::Image(_) | Entry::End { .. } => false,
+            Entry::Image(_) | Entry::End { .. } | Entry::Settled { .. } => false,
         }
     }
 
@@ -372,6 +394,57 @@ impl Merged {
     }
 }
 
+impl Generation {
+    /// Whether another one was begun upon what this one became; `last` is the newest record of our own.
+    fn is_followed_by(&self, next: &Self, last: Option<RecordId>) -> bool {
+        let upon = next.sketch.base.version;
+        if self.sketch.is_beside != next.sketch.is_beside {
+            return false;
+        }
+        match self.settled {
+            Some(record) => upon == record,
+            // The disk may have been too full to name the record.
+            None => upon == self.sketch.base.version || last.is_some_and(|last| upon.origin() == last.origin()),
+        }
+    }
+
+    /// Whether a record that is here holds it all; a body that is written past the daemon may have grown since.
+    fn is_in_a_record(&self, last: Option<RecordId>) -> bool {
+        let is_here = |record: RecordId| {
+            last.is_some_and(|last| record.origin() == last.origin() && record.sequence() <= last.sequence())
+        };
+        self.settled.is_some_and(is_here) && !self.sketch.is_whole_body()
+    }
+}
+
+/// What a line is to programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stands {
+    /// They see it, and go on with it.
+    ForTheFile,
+    /// They do not.
+    Beside,
+}
+
+/// Puts generations of a file into lines, the one that programs went on with last.
+fn lines_of(generations: Vec<Generation>, last: Option<RecordId>) -> Vec<Line> {
+    let mut lines: Vec<Line> = Vec::new();
+    for next in generations {
+        match lines.iter().rposition(|line| line.last().is_some_and(|end| end.is_followed_by(&next, last))) {
+            Some(at) => lines[at].push(next),
+            None => lines.push(vec![next]),
+        }
+    }
+    lines.sort_by_key(|line| line.last().map(|end| (!end.sketch.is_beside, end.number)));
+    lines
+}
+
+/// Takes away what records that are here hold.
+fn without_records(line: &mut Line, last: Option<RecordId>) {
+    let done = line.iter().rposition(|generation| generation.is_in_a_record(last));
+    line.drain(..done.map_or(0, |done| done + 1));
+}
+
 /// What is uncommitted since a version, the first last. What was committed a moment before the kill may be gone: then it begins
 /// earlier.
 fn since(generations: Vec<Generation>, version: RecordId) -> Vec<Sketch> {
@@ -430,17 +503,7 @@ impl FileTable {
         let bodies = open.bodies();
         let Recovery { disk, left, files } = open;
         for (id, generations) in files {
-            // Its close was noted last.
-            if self.find(id).is_some() {
-                continue;
-            }
-            match self.recover_file(&*disk, id, generations) {
-                Some(file) => {
-                    tracing::info!(file = %id, "what was written and not committed is taken over");
-                    self.insert_left(id, file);
-                }
-                None => tracing::debug!(file = %id, "nothing is left to commit of a file that was open"),
-            }
+            self.recover_file(&*disk, id, generations);
         }
         // All of it stands in the new journal.
         let taken: Vec<String> = self.files_here().iter().filter_map(|file| file.state().body_name()).collect();
@@ -453,15 +516,46 @@ impl FileTable {
         }
     }
 
-    fn recover_file(&self, disk: &dyn StagingDisk, id: FileId, generations: Vec<Generation>) -> Option<OpenFile> {
-        let inode = self.contents.inode(id)?;
+    fn recover_file(&self, disk: &dyn StagingDisk, id: FileId, generations: Vec<Generation>) {
+        let Some(inode) = self.contents.inode(id) else { return };
         // The home may have ordered it before the kill, and the answer did not come: a line would be there twice. What was written
         // under a lock is nothing to be written once more after that was lost.
         if self.contents.is_ordered_by_home(id) {
             tracing::warn!(file = %id, "what was written to an open file of an exclusive directory, and not synced, ended with the daemon");
-            return None;
+            return;
         }
-        let chain = since(generations, inode.version);
+        let last = self.contents.last_record();
+        let mut lines = lines_of(generations, last);
+        // Its close may have been noted last: that stands for all of its line.
+        let noted = self.find(id).map(|noted| noted.state().base.version);
+        if let Some(upon) = noted {
+            let is_noted = |one: &Generation| one.sketch.base.version == upon || one.settled == Some(upon);
+            lines.retain(|line| !line.iter().any(is_noted));
+        }
+        lines.iter_mut().for_each(|line| without_records(line, last));
+        let is_newest = |line: &mut Line| noted.is_none() && line.last().is_some_and(|end| !end.sketch.is_beside);
+        let newest = lines.pop_if(is_newest);
+        if let Some(file) = newest.and_then(|line| self.recover_line(disk, id, &inode, line, Stands::ForTheFile)) {
+            tracing::info!(file = %id, "what was written and not committed is taken over");
+            self.insert_left(id, file);
+        }
+        for line in lines {
+            if let Some(file) = self.recover_line(disk, id, &inode, line, Stands::Beside) {
+                tracing::info!(file = %id, "what was written upon an older version is taken over: its record went with the daemon");
+                self.insert_line(file);
+            }
+        }
+    }
+
+    fn recover_line(
+        &self,
+        disk: &dyn StagingDisk,
+        id: FileId,
+        inode: &Inode,
+        line: Line,
+        stands: Stands,
+    ) -> Option<OpenFile> {
+        let chain = since(line, inode.version);
         let newest = chain.first().cloned()?;
         // An open that empties a file that nobody writes then says nothing, but what was written before it is no less gone.
         let follows_changes = chain.iter().any(|sketch| sketch.follows_changes);
@@ -471,8 +565,9 @@ impl FileTable {
         if !follows_changes && merged.sketch.is_whole_body() && merged.body.as_deref().is_some_and(is_untouched) {
             return None;
         }
-        let file = OpenFile::new(id, &inode, self.contents.host());
+        let file = OpenFile::new(id, inode, self.contents.host());
         let mut state = file.state();
+        state.is_beside = stands == Stands::Beside;
         merged.put_into(&mut state, &self.files)?;
         state.journal_image(&*self.contents, &self.files);
         drop(state);

@@ -33,6 +33,8 @@ pub(super) struct State {
     pub(super) opens: KernelOpens,
     /// What the journal has of it.
     pub(super) journaled: Option<Journaled>,
+    /// It was written upon another version than the one that programs went on from, and is not what they see.
+    pub(super) is_beside: bool,
 }
 
 /// Whether an open file became another version.
@@ -79,6 +81,7 @@ impl State {
             set_since: None,
             opens: KernelOpens::None,
             journaled: None,
+            is_beside: false,
         }
     }
 

@@ -69,6 +69,9 @@ pub struct FileTable {
 #[derive(Default)]
 pub(super) struct Map {
     pub(super) entries: BTreeMap<FileId, Entry>,
+    /// What programs wrote upon versions other than the one that they went on from, and an earlier daemon left: each becomes a version of
+    /// its own. Nobody has it open.
+    pub(super) lines: Vec<Arc<OpenFile>>,
     /// Files that nobody has open, the one unused longest first.
     pub(super) idle: BTreeMap<u64, FileId>,
     idle_len: u64,
@@ -145,8 +148,9 @@ impl FileTable {
     /// # Errors
     /// What the disk says.
     pub fn open(contents: Arc<dyn Contents>, settings: TableSettings) -> std::io::Result<Self> {
-        let open = Recovery::read(&settings.disk);
+        let mut open = Recovery::read(&settings.disk);
         let closed = closing::find_orphans(&settings.disk, &|note| !open.is_newer_than(note));
+        open.number_after(closed.iter().map(|orphan| orphan.note.generation));
         let kept: Vec<String> = closed.iter().flat_map(Orphan::names).chain(open.names()).collect();
         let files = BodyFiles::open(&settings, &kept, open.left())?;
         let table = Self {
@@ -172,6 +176,12 @@ impl FileTable {
         let entry = Entry::new(OpenFile::new(id, &inode, self.contents.host()));
         self.take_over(&mut entry.file.state(), left);
         self.map().entries.insert(id, entry);
+        self.stir.stir();
+    }
+
+    /// Takes in what is uncommitted since before the start beside what the file is.
+    pub(super) fn insert_line(&self, line: OpenFile) {
+        self.map().lines.push(Arc::new(line));
         self.stir.stir();
     }
 
@@ -269,6 +279,14 @@ impl FileTable {
     /// The open or dirty file with this id.
     pub fn find(&self, id: FileId) -> Option<Arc<OpenFile>> {
         self.map().entries.get(&id).map(|entry| Arc::clone(&entry.file))
+    }
+
+    /// What there may be to commit of a file: first what programs see of it.
+    pub fn to_commit(&self, id: FileId) -> Vec<Arc<OpenFile>> {
+        let map = self.map();
+        let open = map.entries.get(&id).map(|entry| &entry.file);
+        let lines = map.lines.iter().filter(|line| line.id() == id);
+        open.into_iter().chain(lines).map(Arc::clone).collect()
     }
 
     /// How a file differs from what the engine says, if it is here and does.
@@ -399,6 +417,7 @@ impl FileTable {
             Ok(Some(committed)) => map.pages.commit(file.id(), committed.base, committed.stored.inode.version),
             Ok(None) | Err(_) => {}
         }
+        map.lines.retain(|line| !line.state().life.may_be_forgotten());
         self.settle(&mut map, file.id());
     }
 
@@ -513,7 +532,8 @@ impl FileTable {
 
     /// Every file of the table.
     pub(super) fn files_here(&self) -> Vec<Arc<OpenFile>> {
-        self.map().entries.values().map(|entry| Arc::clone(&entry.file)).collect()
+        let map = self.map();
+        map.entries.values().map(|entry| &entry.file).chain(&map.lines).map(Arc::clone).collect()
     }
 
     /// Makes durable what was committed before.
@@ -553,9 +573,10 @@ impl FileTable {
         let mut failed = Vec::new();
         self.catch_up_with_the_disk();
         for id in self.due(age) {
-            let Some(file) = self.find(id) else { continue };
-            if let Err(slow) = self.commit(&file, WaitPolicy::Silence(wait_policy)) {
-                failed.push((id, slow.into_error()));
+            for file in self.to_commit(id) {
+                if let Err(slow) = self.commit(&file, WaitPolicy::Silence(wait_policy)) {
+                    failed.push((id, slow.into_error()));
+                }
             }
         }
         self.tend_journals();
@@ -565,7 +586,13 @@ impl FileTable {
     /// Files that are uncommitted for at least `age`, or due for another reason, those longest so first; at zero all that are uncommitted.
     pub fn due(&self, age: Duration) -> Vec<FileId> {
         let is_due = |dirty: &DirtyFile| !dirty.is_resting && (dirty.age >= age || dirty.is_due);
-        self.dirty().into_iter().filter(|dirty| age.is_zero() || is_due(dirty)).map(|dirty| dirty.file).collect()
+        let mut due: Vec<FileId> = Vec::new();
+        for dirty in self.dirty().into_iter().filter(|dirty| age.is_zero() || is_due(dirty)) {
+            if !due.contains(&dirty.file) {
+                due.push(dirty.file);
+            }
+        }
+        due
     }
 
     /// The wall clock of the replica.

@@ -35,6 +35,8 @@ pub(crate) struct Fake {
     pub clock: AtomicI64,
     /// What is recorded would not survive a kill.
     pub(crate) is_unwritten: AtomicBool,
+    /// Stores of which a kill takes nothing.
+    pub(crate) written_stores: AtomicUsize,
     /// All files stand in exclusive directories.
     pub(crate) is_exclusive: AtomicBool,
     host: Arc<dyn Host>,
@@ -118,6 +120,7 @@ impl Fake {
             removed_here: Mutex::default(),
             clock: AtomicI64::new(0),
             is_unwritten: AtomicBool::new(false),
+            written_stores: AtomicUsize::new(0),
             is_exclusive: AtomicBool::new(false),
             host,
         }
@@ -255,6 +258,9 @@ impl Contents for Fake {
         }
         let inode = Arc::new(inode.clone());
         stores.push(store);
+        if !self.is_unwritten.load(Ordering::Relaxed) {
+            self.written_stores.store(stores.len(), Ordering::Relaxed);
+        }
         Ok(Stored { record, inode })
     }
 
@@ -283,6 +289,10 @@ impl Contents for Fake {
 
     fn is_ordered_by_home(&self, _file: FileId) -> bool {
         self.is_exclusive.load(Ordering::Relaxed)
+    }
+
+    fn last_record(&self) -> Option<RecordId> {
+        Some(record(999_999 + self.written_stores.load(Ordering::Relaxed) as u64))
     }
 
     fn recorded(&self) -> u64 {

@@ -5,6 +5,7 @@
 use crate::coverage::Branch;
 use crate::disk::Chunk;
 use crate::network::End;
+use crate::openfiles::SYNC_MAX;
 use crate::planted::Bug;
 use crate::world::{Event, World};
 use rand::Rng;
@@ -103,7 +104,8 @@ impl World {
 
     /// How long a sync takes.
     pub(crate) fn sync_span(&mut self) -> Duration {
-        Duration::from_micros(self.random.random_range(50..8000))
+        let longest = self.plan.open_files.filter(|_| !self.healed).map_or(SYNC_MAX, |plan| plan.sync_max);
+        Duration::from_micros(self.random.random_range(50..longest.as_micros() as u64))
     }
 
     /// The home has a new report: perhaps it declares something lost.

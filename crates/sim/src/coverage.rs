@@ -89,6 +89,8 @@ pub enum Branch {
     ClosedEarly,
     /// What was written to an open file came back after a kill.
     OpenFileRecovered,
+    /// What was left beside a file was committed: its record, a copy, had gone with a kill.
+    OpenFileLeftBeside,
     /// A program synced an open file.
     OpenFileSynced,
     /// An open file took no write, since the disk was full.
@@ -150,6 +152,7 @@ impl Branch {
             Self::CommittedInSteps
             | Self::ClosedEarly
             | Self::OpenFileRecovered
+            | Self::OpenFileLeftBeside
             | Self::OpenFileSynced
             | Self::WriteRefused => Some(Disaster::OpenFiles),
             Self::Torn => Some(Disaster::Torn),

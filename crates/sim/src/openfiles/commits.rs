@@ -8,14 +8,14 @@ use std::sync::Arc;
 use wayfs_openfiles::contents::OldBase;
 use wayfs_openfiles::{Commit, CommitResult, CommitStep, OpenFile, Store, Stored};
 use wayfs_types::request::{Answer, Change, Outcome, Request, RequestId};
-use wayfs_types::{Content, FileId, FsError};
+use wayfs_types::{Content, FileId, FsError, RecordId};
 
 /// A commit under way.
 pub(super) struct Running {
     open: Arc<OpenFile>,
     commit: Commit,
-    /// What it stores.
-    content: Option<Content>,
+    /// What it stores, and upon which version.
+    content: Option<(Content, RecordId)>,
     /// What the file was when it was taken, and became since.
     pub(super) views: Vec<Vec<u8>>,
     /// Handles whose programs wait for it, and those that came since and wait for the next one.
@@ -31,24 +31,40 @@ impl World {
             return running.later.extend(handle);
         }
         let waiting: Vec<u64> = handle.into_iter().collect();
-        let begun = self.on_table(index, |table| {
-            let open = table.find(file)?;
-            let (commit, step) = table.commit_begin(&open);
-            Some((open, commit, step))
-        });
-        match begun {
-            Some(Some((open, commit, step))) => {
-                let running = Running { open, commit, content: None, views: Vec::new(), waiting, later: Vec::new() };
-                self.go_on_with_commit(index, running, step);
-            }
+        let open = self.on_table(index, |table| table.find(file));
+        match open {
+            Some(Some(open)) => self.begin_commit_of(index, open, waiting),
             Some(None) => self.commit_ended(index, &waiting, &Ok(None)),
             None => {}
+        }
+        self.begin_commit_beside(index, file);
+    }
+
+    /// Begins a commit of what an earlier process left beside a file, unless there is another one of the file.
+    fn begin_commit_beside(&mut self, index: usize, file: FileId) {
+        let is_running = self.hosts[index].open.as_ref().is_some_and(|open| open.commits.contains_key(&file));
+        let left = self.on_table(index, |table| table.to_commit(file).into_iter().find(|left| left.is_beside()));
+        if let Some(left) = left.flatten().filter(|_| !is_running) {
+            self.cover(Branch::OpenFileLeftBeside);
+            self.begin_commit_of(index, left, Vec::new());
+        }
+    }
+
+    fn begin_commit_of(&mut self, index: usize, open: Arc<OpenFile>, waiting: Vec<u64>) {
+        if let Some((commit, step)) = self.on_table(index, |table| table.commit_begin(&open)) {
+            let running = Running { open, commit, content: None, views: Vec::new(), waiting, later: Vec::new() };
+            self.go_on_with_commit(index, running, step);
         }
     }
 
     fn go_on_with_commit(&mut self, index: usize, mut running: Running, step: CommitStep) {
         let file = running.open.id();
         match step {
+            CommitStep::Hash if running.open.is_beside() => {
+                self.keep_running(index, running);
+                let span = self.millis(0, 300);
+                self.open_event_after(index, span, OpenEvent::Hash(file));
+            }
             CommitStep::Hash => {
                 self.observe(index, file);
                 let view = self.view(index, file);
@@ -65,7 +81,7 @@ impl World {
                 if running.views.len() > 1 {
                     self.cover(Branch::CommittedInSteps);
                 }
-                running.content = Some(store.content.clone());
+                running.content = Some((store.content.clone(), store.base));
                 self.keep_running(index, running);
                 self.ask_for_store(index, store);
             }
@@ -77,7 +93,7 @@ impl World {
                 });
                 let (Some(is_dirty), Some(view)) = (is_dirty, self.view(index, file)) else { return };
                 // One that is clean and that nobody has open is in no table any more.
-                view.is_dirty = is_dirty;
+                view.is_dirty = if open.is_beside() { view.is_dirty } else { is_dirty };
                 self.observe(index, file);
                 if let Some(open) = self.hosts[index].open.as_mut().filter(|_| result.is_ok()) {
                     open.wanted.remove(&file);
@@ -135,7 +151,8 @@ impl World {
             Ok(_) => Err(FsError::Io),
             Err(error) => Err(*error),
         };
-        self.note_stored(index, file, &answer, running.content.take());
+        let made = running.content.take().filter(|_| !running.open.is_beside());
+        self.note_stored(index, file, &answer, made);
         let open = Arc::clone(&running.open);
         let step = self.on_table(index, |table| table.commit_stored(&open, &mut running.commit, answer));
         if let Some(step) = step {
@@ -144,12 +161,18 @@ impl World {
     }
 
     /// What a record holds is what was written upon from now on.
-    fn note_stored(&mut self, index: usize, file: FileId, answer: &Result<Stored, FsError>, content: Option<Content>) {
-        let bytes = content.and_then(|content| self.content_bytes(&content));
-        if let (Ok(stored), Some(bytes)) = (answer, bytes)
+    fn note_stored(
+        &mut self,
+        index: usize,
+        file: FileId,
+        answer: &Result<Stored, FsError>,
+        made: Option<(Content, RecordId)>,
+    ) {
+        let made = made.and_then(|(content, base)| Some((self.content_bytes(&content)?, base)));
+        if let (Ok(stored), Some((bytes, base))) = (answer, made)
             && let Some(view) = self.view(index, file)
         {
-            view.note_made(stored.record, bytes);
+            view.note_made(stored.record, base, bytes);
         }
     }
 

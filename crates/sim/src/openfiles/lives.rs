@@ -1,11 +1,12 @@
 //! How a table begins with its process, what it finds of the one before, and what is looked after while it runs.
 
 use super::side::Beside;
-use super::views::{ALL, View, difference};
+use super::views::{ALL, Made, View, difference};
 use super::{AT_ONCE, OpenEvent};
 use crate::coverage::Branch;
 use crate::world::{Event, World};
 use rand::Rng;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,7 +68,7 @@ impl World {
         for file in self.open_files().to_vec() {
             self.check_recovered(index, file, is_killed);
         }
-        let left = self.on_table(index, |table| table.left().iter().map(|open| open.id()).collect::<Vec<_>>());
+        let left = self.on_table(index, |table| table.left().iter().map(|open| open.id()).collect::<BTreeSet<_>>());
         // Before anybody else hears of it.
         for file in left.unwrap_or_default() {
             self.begin_commit(index, file, None);
@@ -97,6 +98,10 @@ impl World {
         let before = std::mem::take(view);
         let appended_at = before.appended_at_after(shown.as_deref(), |record| is_lost(last, record));
         view.is_dirty = is_dirty;
+        if is_killed && !self.plan.exclusive {
+            self.judge_copies(index, file, &before);
+        }
+        let Some(view) = self.view(index, file) else { return };
         let Some(shown) = shown else {
             // It lies elsewhere: what it is shows later.
             view.bytes = before.next.unwrap_or(before.bytes);
@@ -135,6 +140,31 @@ impl World {
             None => {
                 let line = format!("host {index}, {file}: {}", difference(&before.bytes, &shown));
                 self.violate("a kill takes nothing that was written", line);
+            }
+        }
+    }
+
+    /// What a commit stored upon a version that another machine had replaced is a copy, and what a program writes afterwards does not stand
+    /// for it. If a kill takes its record it is uncommitted again ([S-kill]).
+    fn judge_copies(&mut self, index: usize, file: FileId, before: &View) {
+        let last = self.last_record(index);
+        let is_there = self.inode(index, file).is_some_and(|inode| !inode.is_removed());
+        let lost: Vec<Made> = before.ends_lost(|record| is_lost(last, record)).cloned().collect();
+        if lost.is_empty() || !is_there || before.was_full {
+            return;
+        }
+        let engine = self.engine_bytes(index, file);
+        let left = self.on_table(index, |table| {
+            let left = table.to_commit(file);
+            left.iter().map(|open| table.read(open, ALL, AT_ONCE).ok().map(|bytes| bytes.to_vec())).collect::<Vec<_>>()
+        });
+        let left = left.unwrap_or_default();
+        let is_left = |made: &Made| left.iter().any(|left| left.as_ref().is_none_or(|left| *left == made.bytes));
+        for made in lost {
+            // An open that emptied it, and was committed so, is in no journal.
+            if !made.bytes.is_empty() && engine.as_ref() != Some(&made.bytes) && !is_left(&made) {
+                let line = format!("host {index}, {file}: {} upon {}, {} left", made.record, made.base, left.len());
+                self.violate("a kill takes no copy that was made", line);
             }
         }
     }

@@ -39,6 +39,9 @@ use wayfs_types::{Digest, FileId, Kind};
 /// Nothing is waited for: what is not here is asked for, and the operation is tried again.
 const AT_ONCE: WaitPolicy = WaitPolicy::Silence(Duration::ZERO);
 
+/// Longest sync of a disk at rest.
+pub(crate) const SYNC_MAX: Duration = Duration::from_millis(8);
+
 /// Limits of the open files of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenFilesPlan {
@@ -52,6 +55,8 @@ pub struct OpenFilesPlan {
     pub inline_commit_max: u64,
     /// One step in so many ends the process in its middle.
     pub ends_one_in: u32,
+    /// Longest sync of a disk until all is healed. While it lasts a kill takes what was recorded since the one before.
+    pub sync_max: Duration,
 }
 
 impl OpenFilesPlan {
@@ -64,6 +69,7 @@ impl OpenFilesPlan {
             memory_max: [200, 3000, 128 << 10][random.random_range(0..3)],
             inline_commit_max: [100, 5000, 256 << 10][random.random_range(0..3)],
             ends_one_in: [30, 300, 3000][random.random_range(0..3)],
+            sync_max: [SYNC_MAX, SYNC_MAX, Duration::from_secs(2)][random.random_range(0..3)],
         }
     }
 }
@@ -208,7 +214,8 @@ impl World {
     /// let them go before they came here. The writes stay, are tried again, and are named ([S-commit-error]).
     pub(super) fn needs_what_is_nowhere(&self, index: usize, file: FileId) -> bool {
         let Some(open) = self.hosts[index].open.as_ref() else { return false };
-        let is_dirty = open.table.as_ref().and_then(|table| table.find(file)).is_some_and(|open| open.is_dirty());
+        let is_dirty =
+            open.table.as_ref().is_some_and(|table| table.to_commit(file).iter().any(|open| open.is_dirty()));
         let is_somewhere = |digest| self.hosts.iter().any(|host| host.disk.0.borrow().has_sound(digest));
         let is_wanted = |wanted: &Vec<Digest>| wanted.iter().any(|digest| !is_somewhere(*digest));
         is_dirty && open.wanted.get(&file).is_some_and(is_wanted)
@@ -248,6 +255,7 @@ impl World {
         seen.is_full = disk.is_full;
         seen.is_ordered_by_home = self.plan.exclusive;
         (seen.recorded, seen.written) = (disk.sync_point().ticket.0, disk.records_durable().0);
+        seen.last_record = replica.progress().last_record;
         let inode = |file: FileId| replica.inode(file).ok().flatten().map(|inode| (file, inode));
         seen.inodes = files.into_iter().filter_map(inode).collect();
         open.disk.set_full(disk.is_full);

@@ -10,7 +10,7 @@ use wayfs_openfiles::body::BodyFile;
 use wayfs_openfiles::host::Host;
 use wayfs_openfiles::{Contents, Store, Stored, Wanted};
 use wayfs_types::request::Change;
-use wayfs_types::{Digest, FileId, FsError, Inode, Time, WallTime};
+use wayfs_types::{Digest, FileId, FsError, Inode, RecordId, Time, WallTime};
 
 /// The bytes of all chunks that were made of open files, whoever has them.
 pub(crate) type ChunkBytes = Arc<Mutex<BTreeMap<Digest, Bytes>>>;
@@ -35,6 +35,8 @@ pub(crate) struct Seen {
     /// How far its log goes, and up to where a kill takes nothing.
     pub(crate) recorded: u64,
     pub(crate) written: u64,
+    /// The newest that its replica made.
+    pub(crate) last_record: Option<RecordId>,
     /// Chunks that were made, in order.
     pub(crate) made: Vec<Digest>,
     /// What was asked for and is not here.
@@ -126,6 +128,10 @@ impl Contents for Beside {
     fn sync(&self) -> Result<(), FsError> {
         let seen = self.0.seen();
         if seen.written >= seen.recorded { Ok(()) } else { Err(FsError::TimedOut) }
+    }
+
+    fn last_record(&self) -> Option<RecordId> {
+        self.0.seen().last_record
     }
 
     fn recorded(&self) -> u64 {

@@ -41,6 +41,8 @@ pub(super) struct View {
     pub(super) stored: VecDeque<Made>,
     /// The disk was full: a kill may take what is uncommitted.
     pub(super) is_unsure: bool,
+    /// The disk was full at some time since the process began: the journal may lack what records held.
+    pub(super) was_full: bool,
     /// Some of it lies elsewhere: what it is shows later.
     pub(super) is_unknown: bool,
 }
@@ -49,6 +51,8 @@ pub(super) struct View {
 #[derive(Debug, Clone)]
 pub(super) struct Made {
     pub(super) record: RecordId,
+    /// The version that it was written upon.
+    pub(super) base: RecordId,
     pub(super) bytes: Vec<u8>,
     /// As of the view.
     appended_at: Option<usize>,
@@ -56,15 +60,22 @@ pub(super) struct Made {
 
 impl View {
     /// A commit stored what it had taken, which is what was written upon from now on.
-    pub(super) fn note_made(&mut self, record: RecordId, bytes: Vec<u8>) {
+    pub(super) fn note_made(&mut self, record: RecordId, base: RecordId, bytes: Vec<u8>) {
         if self.stored.len() == STORED_MAX {
             self.stored.pop_front();
         }
-        self.stored.push_back(Made { record, bytes: bytes.clone(), appended_at: self.appended_at });
+        self.stored.push_back(Made { record, base, bytes: bytes.clone(), appended_at: self.appended_at });
         self.record = (self.bytes == bytes).then_some(record);
         self.is_owed &= self.bytes != bytes;
         self.clean = Some(bytes);
         self.appended_at = self.taken_at;
+    }
+
+    /// What commits stored that nothing of this machine was written upon, and that a kill took.
+    pub(super) fn ends_lost(&self, is_lost: impl Fn(RecordId) -> bool) -> impl Iterator<Item = &Made> {
+        let is_gone_on_from = |made: &Made| self.stored.iter().any(|later| later.base == made.record);
+        let is_shown = |made: &Made| self.record == Some(made.record) || self.clean.as_ref() == Some(&made.bytes);
+        self.stored.iter().filter(move |made| is_lost(made.record) && !is_gone_on_from(made) && !is_shown(made))
     }
 
     /// Since when all was appended that is uncommitted after a kill. What a commit had stored is uncommitted again, if the kill took its
@@ -188,6 +199,7 @@ impl World {
         let Some(view) = self.view(index, file) else { return };
         let was_dirty = std::mem::replace(&mut view.is_dirty, is_dirty);
         view.is_unsure = is_dirty && (view.is_unsure || is_full);
+        view.was_full |= is_full;
         if !is_dirty {
             (view.appended_at, view.emptied) = (None, None);
             view.clean = Some(bytes.to_vec());
