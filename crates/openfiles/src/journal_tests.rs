@@ -442,6 +442,28 @@ fn a_clock_that_is_set_back_hides_nothing_behind_a_note() {
     }
 }
 
+/// Proves [S-kill]. Seed 166000550 of the simulator, with open files: lines that a commit took while others came, and the kill found the
+/// record in the log and the journal without a word of it.
+#[test]
+fn what_was_appended_and_has_a_record_is_not_appended_again() {
+    let large = pattern(300_000, 1);
+    for (begin, has_more) in [(&b"begin "[..], false), (b"begin ", true), (&large, false), (&large, true)] {
+        let bench = bench();
+        let open = bench.make(1, begin);
+        bench.table.write(&open, None, b"one ", 0).unwrap();
+        if has_more {
+            bench.table.write(&open, None, b"two ", 0).unwrap();
+        }
+        // Who committed is dead: the engine has the record.
+        let content = bench.fake.make(file(1), &[begin, b"one "].concat()).content;
+        bench.fake.put(file(1), inode(content, record(1_000_000)));
+        let bench = bench.recovered();
+        let end: &[u8] = if has_more { b"one two " } else { b"one " };
+        assert!(bench.bytes(1) == [begin, end].concat(), "{} {has_more}", begin.len());
+        assert_eq!(bench.stores(), usize::from(has_more));
+    }
+}
+
 #[test]
 fn a_hole_in_what_was_emptied_shows_nothing_of_before() {
     for at in [5, 5_000_000] {

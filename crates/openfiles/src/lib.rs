@@ -62,6 +62,7 @@ mod recovery;
 mod removed_elsewhere;
 mod seek;
 pub mod sharing;
+mod sketch;
 pub mod staging;
 mod state;
 pub mod stir;

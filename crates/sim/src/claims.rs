@@ -117,7 +117,10 @@ impl World {
         let root = update.content.root();
         // Somebody who had seen it replaced it: its content need not be anywhere.
         let is_over = root.is_none() || self.history.is_superseded(record);
-        let is_at = |server: &Server| is_over || root.is_none_or(|root| self.is_whole_durable(server.host, root));
+        let is_at = |server: &Server| {
+            let is_whole = root.is_none_or(|root| self.is_whole_durable(server.host, root));
+            is_over || is_whole || self.went_with_an_equal(record, update)
+        };
         let home = servers.iter().find(|server| server.host == 0);
         // A station that the home's history parted from writes again by its own name what it had called safe.
         let names: Vec<RecordId> = self.history.names(record).collect();

@@ -395,6 +395,35 @@ fn what_comes_back_with_a_store_is_seen_by_the_next_look() {
     assert_eq!(inode.version, record);
 }
 
+/// The simulator found it (seed 166005515 with open files and slow disks): a client that comes back is told what another has alone, and
+/// answered from its cache until its kernel had heard of that. Nobody waits for that kernel.
+#[test]
+fn who_comes_back_asks_at_once_about_what_another_has_alone() {
+    let (mut world, a, b) = site();
+    let Ok(Answer::Changed { file, record: made, .. }) = world.ask(a, make(FileId::ROOT, "f")) else { panic!("made") };
+    assert!(is_done(Some(world.ask(b, look(FileId::ROOT, "f")))));
+    assert!(matches!(world.ask(b, Request::Attributes { file }), Ok(Answer::File(..))));
+    world.names(b, FileId::ROOT).unwrap();
+    let line = world.line_of(b);
+    world.close(line);
+    world.pass(Duration::from_secs(11));
+    world.ask(a, make(FileId::ROOT, "g")).unwrap();
+    world.hosts[b].holds_rights = true;
+    world.connect(b, HOME);
+    world.settle();
+    world.hosts[a].hold_syncs = true;
+    let store = Change::Store { file, base: made, content: small("a"), mtime: world.wall() };
+    let stored = world.request(a, Request::Change { user: 1, change: store });
+    world.settle();
+    let Some(Ok(Answer::Changed { record, .. })) = world.answer(a, stored) else { panic!("stored alone") };
+    let looked = world.request(b, Request::Attributes { file });
+    world.settle();
+    world.hosts[a].hold_syncs = false;
+    world.settle();
+    let Some(Ok(Answer::File(_, inode))) = world.answer(b, looked) else { panic!("looked") };
+    assert_eq!(inode.version, record);
+}
+
 fn called(world: &mut World, client: usize) -> Option<(crate::RecallId, Vec<FileId>, bool)> {
     let events = std::mem::take(&mut world.hosts[client].events);
     events.into_iter().find_map(|output| match output {

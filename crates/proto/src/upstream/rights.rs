@@ -224,6 +224,10 @@ impl<S: MetaStore> Replica<S> {
         } else {
             rights.kept.extend(kept);
         }
+        // Who only hears that others have these alone keeps nobody waiting: they change them from now on.
+        if serial == RecallId::default() && then == Then::Ask {
+            rights.doubted.extend(&files);
+        }
         rights.given.insert(serial, (files, then));
         if !alone.is_empty() || expire {
             self.core.state.stage_output(Output::GiveBack { serial, files: alone, expire });

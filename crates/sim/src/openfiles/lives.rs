@@ -125,7 +125,8 @@ impl World {
         let last = self.last_record(index);
         let is_lost = |record| is_lost(last, record);
         let is_own = before.is_dirty || before.record.is_some_and(is_lost);
-        if !is_own || before.is_unsure || before.is_unknown || before.may_be(&shown) {
+        let is_unsure = before.is_unsure || before.stored.iter().any(|made| made.is_unsure && is_lost(made.record));
+        if !is_own || is_unsure || before.is_unknown || before.may_be(&shown) {
             return;
         }
         // An open that emptied it goes with the kill while nothing was written: it is the version that there is by now, or what this

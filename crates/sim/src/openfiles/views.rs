@@ -56,6 +56,8 @@ pub(super) struct Made {
     pub(super) bytes: Vec<u8>,
     /// As of the view.
     appended_at: Option<usize>,
+    /// As of the view: while its record is not on the disk, no journal stands for it.
+    pub(super) is_unsure: bool,
 }
 
 impl View {
@@ -64,7 +66,13 @@ impl View {
         if self.stored.len() == STORED_MAX {
             self.stored.pop_front();
         }
-        self.stored.push_back(Made { record, base, bytes: bytes.clone(), appended_at: self.appended_at });
+        self.stored.push_back(Made {
+            record,
+            base,
+            bytes: bytes.clone(),
+            appended_at: self.appended_at,
+            is_unsure: self.is_unsure,
+        });
         self.record = (self.bytes == bytes).then_some(record);
         self.is_owed &= self.bytes != bytes;
         self.clean = Some(bytes);
