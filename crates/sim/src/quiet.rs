@@ -71,9 +71,10 @@ impl World {
         busy.map(|index| {
             let host = &self.hosts[index];
             format!(
-                "host {index} session {:?} {:?}; ",
+                "host {index} session {:?} {:?}{}; ",
                 host.parent_session,
-                host.replica.as_ref().map(Replica::progress)
+                host.replica.as_ref().map(Replica::progress),
+                self.open_files_left(index)
             )
         })
         .collect()

@@ -69,7 +69,7 @@ impl World {
                 self.observe(index, file);
                 let view = self.view(index, file);
                 if let Some(view) = view {
-                    view.taken_at = Some(view.bytes.len());
+                    (view.taken_at, view.was_unknown_when_taken) = (Some(view.bytes.len()), view.is_unknown);
                     running.views = if view.is_unknown { Vec::new() } else { vec![view.bytes.clone()] };
                 }
                 self.keep_running(index, running);

@@ -106,6 +106,7 @@ impl World {
             // It lies elsewhere: what it is shows later.
             view.bytes = before.next.unwrap_or(before.bytes);
             (view.is_unknown, view.appended_at) = (true, appended_at.filter(|_| is_dirty));
+            view.may_move = is_dirty;
             return;
         };
         view.bytes.clone_from(&shown);

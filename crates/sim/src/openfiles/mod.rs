@@ -206,8 +206,21 @@ impl World {
     pub(crate) fn is_all_closed(&self, index: usize) -> bool {
         let Some(open) = self.hosts[index].open.as_ref() else { return true };
         let is_in_vain = |file: &DirtyFile| self.needs_what_is_nowhere(index, file.file);
-        let is_clean = |table: &Rc<FileTable>| table.closing_len() == 0 && table.dirty().iter().all(is_in_vain);
+        let is_clean = |table: &Rc<FileTable>| {
+            let dirty = table.dirty();
+            (table.closing_len() == 0 || !dirty.is_empty()) && dirty.iter().all(is_in_vain)
+        };
         open.handles.is_empty() && open.commits.is_empty() && open.table.as_ref().is_none_or(is_clean)
+    }
+
+    /// What of its open files keeps a host from rest.
+    pub(crate) fn open_files_left(&self, index: usize) -> String {
+        let Some(open) = self.hosts[index].open.as_ref() else { return String::new() };
+        let commits: Vec<&FileId> = open.commits.keys().collect();
+        let dirty = open.table.as_ref().map(|table| table.dirty()).unwrap_or_default();
+        let files = dirty.iter().map(|one| (one.file, self.needs_what_is_nowhere(index, one.file)));
+        let files: Vec<(FileId, bool)> = files.collect();
+        format!(", {} handles, commits {commits:?}, uncommitted (in vain) {files:?}", open.handles.len())
     }
 
     /// Whether the commit of what was written to a file needs bytes of its base that no disk has any more: whoever replaced that version
@@ -216,7 +229,8 @@ impl World {
         let Some(open) = self.hosts[index].open.as_ref() else { return false };
         let is_dirty =
             open.table.as_ref().is_some_and(|table| table.to_commit(file).iter().any(|open| open.is_dirty()));
-        let is_somewhere = |digest| self.hosts.iter().any(|host| host.disk.0.borrow().has_sound(digest));
+        let has = |host: &Host, digest| !host.destroyed && host.disk.0.borrow().has_sound(digest);
+        let is_somewhere = |digest| self.hosts.iter().any(|host| has(host, digest));
         let is_wanted = |wanted: &Vec<Digest>| wanted.iter().any(|digest| !is_somewhere(*digest));
         is_dirty && open.wanted.get(&file).is_some_and(is_wanted)
     }

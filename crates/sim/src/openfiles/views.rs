@@ -45,6 +45,10 @@ pub(super) struct View {
     pub(super) was_full: bool,
     /// Some of it lies elsewhere: what it is shows later.
     pub(super) is_unknown: bool,
+    /// So it was when a commit took it: how much of it was there then is not known either.
+    pub(super) was_unknown_when_taken: bool,
+    /// What is uncommitted since such a commit may be all appended, and go behind another machine's version.
+    pub(super) may_move: bool,
 }
 
 /// What a commit stored.
@@ -77,6 +81,7 @@ impl View {
         self.is_owed &= self.bytes != bytes;
         self.clean = Some(bytes);
         self.appended_at = self.taken_at;
+        self.may_move |= self.was_unknown_when_taken;
     }
 
     /// What commits stored that nothing of this machine was written upon, and that a kill took.
@@ -209,7 +214,7 @@ impl World {
         view.is_unsure = is_dirty && (view.is_unsure || is_full);
         view.was_full |= is_full;
         if !is_dirty {
-            (view.appended_at, view.emptied) = (None, None);
+            (view.appended_at, view.emptied, view.may_move) = (None, None, false);
             view.clean = Some(bytes.to_vec());
         }
         let moved = view.appended_at.filter(|_| was_dirty).and_then(|at| Some(view.bytes.get(at..)?.to_vec()));
@@ -234,7 +239,9 @@ impl World {
             (view.appended_at, view.clean) = (Some(upon.len()), Some(upon.to_vec()));
             return self.check_known(index, file, upon);
         }
-        if was_dirty {
+        if was_dirty && view.may_move {
+            view.clean = None;
+        } else if was_dirty {
             let line = format!("host {index}, {file}: {}", difference(&before, bytes));
             self.violate("a machine shows what its programs wrote", line);
         } else if engine.as_deref().is_some_and(|engine| engine != bytes) {
