@@ -30,9 +30,9 @@ pub(crate) struct Makers {
     asked: BTreeMap<Place, u32>,
     /// Removals that were asked for at any time.
     removals: BTreeMap<Place, u64>,
-    /// Who waits to hear whether it made a name, and how many removals of it had been asked for when it asked; `None` if one
-    /// was under way.
-    waiting: BTreeMap<(usize, Place), Option<u64>>,
+    /// Who waits to hear whether it made a name by which changes, and how many removals of it had been asked for when it asked; `None` if
+    /// one was under way.
+    waiting: BTreeMap<(usize, Place), Vec<(Change, Option<u64>)>>,
     /// Names of which nothing is known.
     lost: BTreeSet<Place>,
 }
@@ -47,8 +47,12 @@ impl Makers {
     }
 
     /// A host hears of what it made. Answers whether nobody asked to take that away meanwhile.
-    fn heard(&mut self, index: usize, place: &Place) -> bool {
-        self.waiting.remove(&(index, place.clone())).flatten() == Some(self.removals_of(place))
+    fn heard(&mut self, index: usize, place: &Place, change: &Change) -> bool {
+        let waiting = self.waiting.entry((index, place.clone())).or_default();
+        // Of two that are the same the first counts.
+        let at = waiting.iter().position(|(asked, _)| asked == change);
+        let removals = at.and_then(|at| waiting.remove(at).1);
+        removals == Some(self.removals_of(place))
     }
 
     /// What was made there is gone, or whoever asked for that does not know.
@@ -158,8 +162,7 @@ impl World {
         }
         if let Some(place) = made(change) {
             let removals = self.makers.is_known(&place).then(|| self.makers.removals_of(&place));
-            // Of two that it waits for the first counts.
-            self.makers.waiting.entry((index, place)).or_insert(removals);
+            self.makers.waiting.entry((index, place)).or_default().push((change.clone(), removals));
         }
     }
 
@@ -177,7 +180,7 @@ impl World {
                 self.makers.lost.insert(place);
             }
         }
-        let is_sole = made(change).is_some_and(|place| self.makers.heard(index, &place));
+        let is_sole = made(change).is_some_and(|place| self.makers.heard(index, &place, change));
         let (Some(place), Ok(Answer::Changed { file, .. })) = (made(change), outcome) else {
             let is_beaten = made(change).is_some() && outcome == &Err(FsError::Exists);
             if is_beaten {
