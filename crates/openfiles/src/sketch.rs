@@ -207,13 +207,15 @@ impl Merged {
     }
 
     /// Takes away what a version that this machine made already holds of what was appended: a commit was asked for, and the kill came before
-    /// the journal heard of its record. `None` if it holds all, and `Err` of the caller if its bytes cannot be read.
+    /// the journal heard of its record. `None` if that version holds all. `read` is asked for bytes of it; what cannot be read counts as
+    /// another machine's.
     pub(super) fn beyond(mut self, made: &Base, read: impl FnOnce(Range<u64>) -> Option<Vec<u8>>) -> Option<Self> {
         let Sketch { base, base_limit, size, changes, bytes, .. } = &self.sketch;
         let (start, end) = (base.content.size(), made.content.size());
         let is_appended = changes.is_appended && changes.low_water.is_none() && *base_limit == start;
         let is_all = changes.ranges == RangeSet::of(start..*size);
-        if made.version == base.version || !is_appended || !is_all || !(start < end && end <= *size) {
+        let may_hold = made.version != base.version && start < end && end <= *size;
+        if !(may_hold && is_appended && is_all) {
             return Some(self);
         }
         let len = (end - start) as usize;
