@@ -6,6 +6,7 @@
 //! there once, in the order of the commits; a line is as whole as its `write` or, of several writes, as its commit.
 
 use super::body::{Body, BodyFiles};
+use super::commit::Appended;
 use super::contents::Contents;
 use super::follow::Served;
 use super::loading::Base;
@@ -19,15 +20,6 @@ use wayfs_types::FsError;
 /// Most bytes that are moved behind those of another machine; what is more is a conflict, and kept beside the file.
 /// They are in memory for the moment of the move.
 const MOVED_MAX: u64 = 64 << 20;
-
-/// Whether the appended bytes have another place now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Appended {
-    /// Behind what another machine wrote.
-    Moved,
-    /// The rules for conflicts decide: something else was written as well, or the file is gone.
-    AsWritten,
-}
 
 impl State {
     /// What was appended to the base, if nothing else happened to it.

@@ -10,7 +10,6 @@
 //! A removal that races with the hashing calls the commit off. Which of the two came first is decided by the engine,
 //! which works off one change at a time: it refuses to store what a program of this machine has removed.
 
-use super::append::Appended;
 use super::body::{Body, BodyFile, BodyFiles};
 use super::contents::{Contents, OldBase, OperationError, Store, Stored, WaitPolicy};
 use super::life::Origin;
@@ -52,6 +51,15 @@ impl Committed {
             (one, next) => next.or(one),
         }
     }
+}
+
+/// Whether appended bytes have another place now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Appended {
+    /// Behind what another machine wrote.
+    Moved,
+    /// The rules for conflicts decide: something else was written as well, or the file is gone.
+    AsWritten,
 }
 
 /// The changes to commit and the bytes they lie over.
