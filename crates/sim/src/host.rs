@@ -94,6 +94,8 @@ pub(crate) struct Host {
     pub(crate) policy: Option<Setting>,
     /// The machine that decides that, while it runs.
     pub(crate) propagator: Option<Propagator>,
+    /// Versions of which somebody above read a part: the policy sends the rest at the bound, and not with its period.
+    pub(crate) back_fetched: BTreeSet<RecordId>,
     /// The earliest wake-up of that machine that is under way.
     pub(crate) policy_wakes_at: Option<Time>,
     /// When chunks were put or read last.
@@ -156,6 +158,7 @@ impl Host {
             wake_at: None,
             policy: None,
             propagator: None,
+            back_fetched: BTreeSet::new(),
             policy_wakes_at: None,
             touched: BTreeMap::new(),
             uploads: Uploads::new(uploads_at_once),

@@ -58,6 +58,7 @@ impl World {
     /// A parent was given a piece of a version, because somebody reads.
     pub(crate) fn tell_policy_of_reader(&mut self, index: usize, asker: End, Want { file, version, .. }: Want) {
         if asker == End::Parent {
+            self.hosts[index].back_fetched.insert(version);
             self.hosts[index].tell_policy(self.now, Input::BackFetched { file, version });
             self.drain(index);
         }
@@ -118,12 +119,14 @@ impl World {
         let in_use = replica.contents_in_use(None, 0).map(|page| page.contents).unwrap_or_default();
         let owed: BTreeSet<RecordId> = in_use.iter().filter(|kept| kept.owed).filter_map(|kept| kept.version).collect();
         let (mut recall, mut kept) = (Some(Recall::default()), Vec::new());
+        let is_bounded = host.policy.and_then(|policy| policy.within).is_some_and(|within| within <= BOUND_MAX);
         while recall.is_some() {
             let page = replica.recall_unsent(&mut recall, host.wall(self.now), usize::MAX / 2).unwrap_or_default();
             for input in page {
                 if let Input::Written { file, version, .. } = input
                     && owed.contains(&version)
                     && self.has_version_whole(index, version)
+                    && (is_bounded || !host.back_fetched.contains(&version))
                 {
                     kept.push(format!("{version} of {file}"));
                 }
