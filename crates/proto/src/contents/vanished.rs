@@ -259,11 +259,12 @@ impl Contents {
                 let was_owed = Self::owed(core, version)?.is_some();
                 if let Some((file, content)) = self.take_duty(core, version)? {
                     tracing::error!(%version, was_owed, "the bytes of a version are gone here");
-                    // What it lent a server has.
+                    // What it lent a server has, unless that looks for it.
+                    let is_sought = self.is_sought(&version);
                     if was_owed {
                         self.put_vanished(core, version, file, content)?;
                     }
-                    self.gone.insert(version, was_owed);
+                    self.gone.insert(version, was_owed || is_sought);
                     core.state.stage_own_marks();
                 }
             }

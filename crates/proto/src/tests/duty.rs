@@ -373,6 +373,26 @@ fn a_station_that_was_put_back_is_given_again_what_it_had() {
     assert!(world.can_read(HOME, file, &big("film")));
 }
 
+/// Seed 166112602 [S-losses]: a station lost what it was lent, and the writer, who was asked, finds that its own copy rotted. That is the
+/// writer's word: the home declares it lost, and nobody waits for it.
+#[test]
+fn what_rotted_at_its_station_and_at_its_writer_is_waited_for_by_nobody() {
+    let mut stage = stage();
+    let (file, version) = stage.safe_file("f");
+    let (writer, station) = (stage.writer, stage.stations[0]);
+    let lent_to = stage.world.hosts[station].origin;
+    assert_eq!(stage.world.hosts[writer].replica.lent_to(version).unwrap(), Some(lent_to));
+    stage.world.close(stage.session);
+    stage.world.lose(station, &big("f"));
+    stage.world.lose(writer, &big("f"));
+    stage.world.input(station, Input::ContentGone { file, version, content: big("f") });
+    stage.world.pass(Duration::from_secs(40));
+    stage.session = stage.world.connect(writer, station);
+    stage.world.pass(Duration::from_secs(120));
+    assert_eq!(stage.world.wait(writer, Level::Stable), Ok(Answer::Reached));
+    assert_eq!(stage.world.hosts[HOME].replica.lost_contents(9).unwrap().len(), 1);
+}
+
 /// [S-duty] [S-losses]: the same where the writer has moved on. A station that comes back says nothing of what it has lost; who could
 /// give it is asked by way of another.
 #[test]
