@@ -27,7 +27,8 @@ impl State {
         let range = self.base.content.size()..self.size;
         let changes = self.life.changes();
         let is_all = changes.is_appended && changes.low_water.is_none() && self.life.taken().is_none();
-        (is_all && changes.ranges == RangeSet::of(range.clone())).then_some(range)
+        let is_longer = range.start <= range.end;
+        (is_longer && is_all && changes.ranges == RangeSet::of(range.clone())).then_some(range)
     }
 
     fn appended_bytes(&self, range: &Range<u64>) -> Option<Bytes> {

@@ -427,6 +427,17 @@ fn frame(buffer: &mut Vec<u8>, entry: &Entry, bytes: &[u8]) {
     *buffer = framed;
 }
 
+/// A segment of these.
+#[cfg(test)]
+pub(super) fn segment_of(boot: &str, entries: &[(Entry, Vec<u8>)]) -> Vec<u8> {
+    let mut segment = header(boot);
+    for (entry, bytes) in entries {
+        frame(&mut segment, entry, bytes);
+        segment.extend(bytes);
+    }
+    segment
+}
+
 fn sum(head: &[u8], bytes: &[u8]) -> u64 {
     xxh3_64_with_seed(bytes, xxh3_64(head))
 }

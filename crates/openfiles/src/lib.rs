@@ -84,6 +84,8 @@ pub use table::{FileTable, TableSettings};
 #[cfg(test)]
 mod elsewhere_tests;
 #[cfg(test)]
+mod journal_any_tests;
+#[cfg(test)]
 mod journal_model_tests;
 #[cfg(test)]
 mod journal_tests;

@@ -57,6 +57,8 @@ impl Sketch {
     /// What an image says; nothing if it cannot be.
     pub(super) fn of(image: Image, bytes: &[u8]) -> Option<Self> {
         let Image { base, base_limit, size, low_water, is_appended, mtime, user, held, is_beside, .. } = image;
+        // There is no more of it.
+        let base_limit = base_limit.min(base.content.size());
         let mut ranges = RangeSet::new();
         for (start, end) in &image.ranges {
             ranges.insert(*start..(*end).min(size));
@@ -87,6 +89,9 @@ impl Sketch {
         match *step {
             Entry::Write { offset, len, mtime, user, is_appended, .. } => {
                 let Some(end) = offset.checked_add(len).filter(|end| *end <= SIZE_MAX) else { return false };
+                if matches!(self.bytes, Bytes::Nowhere) {
+                    return false;
+                }
                 if end > self.size && !self.resize(end) {
                     return false;
                 }
@@ -296,7 +301,13 @@ impl Merged {
         let holes = changes.ranges.gaps(&(base_limit.min(size)..size));
         let disk = |file| Some(Body::Disk { file, present: present.clone() });
         let body = match bytes {
-            Bytes::Nowhere => None,
+            Bytes::Nowhere if size <= base_limit => None,
+            // It was made longer: a hole.
+            Bytes::Nowhere => {
+                let file = files.make().ok()?;
+                file.file().set_len(size).ok()?;
+                disk(file)
+            }
             Bytes::Memory(bytes) if present.contains(&(0..size)) => Some(Body::Memory(bytes)),
             Bytes::Memory(bytes) => {
                 let file = files.make().ok()?;

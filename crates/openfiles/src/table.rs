@@ -600,6 +600,12 @@ impl FileTable {
         self.contents.now()
     }
 
+    /// The boot of the machine that its files are of.
+    #[cfg(test)]
+    pub(super) fn boot(&self) -> String {
+        self.files.disk().boot()
+    }
+
     /// Where the body files are, for statistics of the disk.
     pub fn directory(&self) -> &std::path::Path {
         self.files.disk().directory()
