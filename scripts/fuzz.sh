@@ -15,7 +15,7 @@
 # on the way stays in fuzz/corpus/TARGET for the next run. A target that finds something ends there, its input and log in
 # fuzz/artifacts/TARGET, and the others go on; the script fails at its end.
 #
-# Each run adds a line to fuzz/report.tsv, so that hours add up over days: when, on which commit, which target, seconds of the clock, seconds
+# Each run adds a line to fuzz/report.tsv, so that hours add up over days: when, of which commit the programs were, which target, seconds of the clock, seconds
 # of a processor (the goal counts these, since a machine may have other work), executions, edges, features, edges of all code that is
 # linked into the program, outcome (clean, finding, slow; stopped: ended by us before its time). What was run for how long stands in docs/fuzzing.md.
 #
@@ -33,7 +33,10 @@ report=report.tsv
 all_targets() { sed -n 's|^path = "fuzz_targets/\(.*\)\.rs"|\1|p' Cargo.toml; }
 
 # In 16 units for each crate: cargo-fuzz's own choice, one, cannot use a second processor where a crate waits for the one before it.
-build() { cargo +nightly fuzz build --sanitizer "$sanitizer" --target-dir target --codegen-units 16 "$@"; }
+build() {
+    cargo +nightly fuzz build --sanitizer "$sanitizer" --target-dir target --codegen-units 16 "$@"
+    git rev-parse --short HEAD >"$programs/commit"
+}
 
 # Runs target $2 for $1 seconds, and says in the report how it went.
 run_one() {
@@ -51,7 +54,7 @@ run_one() {
     [ "$outcome" = clean ] || cp "$log" "artifacts/$target/$outcome-$begin.log"
     times >"artifacts/$target/times"
     awk -v target="$target" -v seconds="$(($(date +%s) - begin))" -v outcome="$outcome" -v at="$(date -u +%Y-%m-%dT%H:%M)" \
-        -v commit="$(git rev-parse --short HEAD)" '
+        -v commit="$(cat "$programs/commit" 2>/dev/null || echo unknown)" '
         $1 ~ /^#[0-9]+$/ { for (i = 2; i < NF; i++) { if ($i == "cov:") cov = $(i + 1); if ($i == "ft:") ft = $(i + 1) } }
         /inline 8-bit counters/ { match($0, /\([0-9]+/); linked = substr($0, RSTART + 1, RLENGTH - 1) }
         $1 == "stat::number_of_executed_units:" { runs = $2 }
