@@ -62,7 +62,7 @@ use crate::upstream::Uplink;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wayfs_tree::Effect;
-use wayfs_types::{Content, FileId, MetaStore, Op, OriginId, Record, RecordId, StorageError, Top, WallTime};
+use wayfs_types::{Content, FileId, MetaStore, Op, OriginId, Record, RecordId, StorageError, Time, Top, WallTime};
 use wayfs_wire::HeldVersion;
 
 /// Most children remembered as holders of one version.
@@ -195,11 +195,18 @@ impl Contents {
         }
     }
 
+    /// What an input did is in the store.
+    pub(crate) fn committed(&mut self) {
+        if let Some(carrier) = self.carrier_mut() {
+            carrier.named.committed();
+        }
+    }
+
     /// Rows that were seen removed are back: what an input did was dropped.
-    pub(crate) fn abandon(&mut self) {
+    pub(crate) fn abandon(&mut self, now: Time) {
         self.floors = Floors::default();
         if let Some(carrier) = self.carrier_mut() {
-            carrier.named.abandon();
+            carrier.named.abandon(now);
         }
     }
 

@@ -206,7 +206,7 @@ impl<S: MetaStore> Replica<S> {
     /// Forgets the uncommitted part of an input.
     pub(crate) fn abandon(&mut self) {
         self.core.state.abandon();
-        self.contents.abandon();
+        self.contents.abandon(self.core.now);
         self.uplink.abandon();
         self.histories.abandon(&mut self.core);
         self.locks.abandon();

@@ -86,7 +86,7 @@ impl Contents {
     pub(crate) fn timeout(&self) -> Option<Time> {
         match &self.duty {
             Duty::Keeps(keeper) => keeper.replacing.timeout(),
-            Duty::Carries(carrier) => carrier.gone_at,
+            Duty::Carries(carrier) => carrier.gone_at.into_iter().chain(carrier.named.timeout()).min(),
             Duty::Answers(_) => None,
         }
     }

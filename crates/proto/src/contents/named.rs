@@ -16,6 +16,9 @@
 //! What is being looked for counts as at this station only. What was named while
 //! too much was under way, or before a restart, is found again by the numbers of
 //! changes: up to [`Named::through`] nothing is left to look for.
+//!
+//! Where the store takes nothing, on a full disk, what was found is looked for
+//! again later, after a pause that grows: each answer would order all looks anew.
 
 use crate::api::Output;
 use crate::children::Children;
@@ -23,8 +26,9 @@ use crate::contents::Contents;
 use crate::contents::duty::Carrier;
 use crate::replica::Core;
 use crate::state::tables::{change_key, number_key, pack, parse_change, table, unpack};
-use std::collections::BTreeMap;
-use wayfs_types::{CommitNumber, Content, FileId, Image, Inode, Key, MetaStore, RecordId, StorageError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use wayfs_types::{CommitNumber, Content, FileId, Image, Inode, Key, MetaStore, RecordId, StorageError, Time};
 use wayfs_wire::KeyImage;
 
 /// Row of the change up to which everything was looked for; absent: from the first on it is to be.
@@ -35,17 +39,29 @@ const LOOKS_MAX: usize = 256;
 const PAGE: usize = 256;
 /// The row may lag behind so many changes: they are gone through once more after a restart.
 const LAG_MAX: u64 = 4096;
+/// How long looks rest after an input was dropped, at first and at most; each time twice as long, until all is looked for.
+const PAUSE_MIN: Duration = Duration::from_secs(1);
+const PAUSE_MAX: Duration = Duration::from_secs(60);
 
 /// Which contents are looked for.
 #[derive(Debug, Default)]
 pub(crate) struct Named {
     /// Up to this change nothing is left to look for.
     through: CommitNumber,
-    /// What the row says of that.
+    /// What this input, or one before, has the row say of that; and what the store has.
     written: CommitNumber,
+    stored: CommitNumber,
     /// Not all that came since was looked at.
     is_behind: bool,
     under_way: BTreeMap<RecordId, (FileId, Content)>,
+    /// Those under way that the driver is to look for once more: what it said was dropped.
+    again: BTreeSet<RecordId>,
+    /// What this input began to look for; and what it had an answer to, or ordered once more.
+    begun: Vec<RecordId>,
+    touched: Vec<(RecordId, (FileId, Content))>,
+    /// Until when nothing is gone through again, and how long that was.
+    rests_until: Option<Time>,
+    pause: Duration,
 }
 
 impl Named {
@@ -63,15 +79,49 @@ impl Named {
     /// Nobody wants to know any more whether a version is here.
     pub(crate) fn call_off(&mut self, version: RecordId) {
         self.under_way.remove(&version);
+        self.again.remove(&version);
     }
 
     fn has_room(&self) -> bool {
         self.under_way.len() < LOOKS_MAX
     }
 
-    /// What an input did was dropped, and orders to look with it: what the row does not vouch for is gone through again.
-    pub(crate) fn abandon(&mut self) {
-        *self = Self { through: self.written, written: self.written, is_behind: true, under_way: BTreeMap::new() };
+    /// When looks go on, if they rest.
+    pub(crate) const fn timeout(&self) -> Option<Time> {
+        self.rests_until
+    }
+
+    /// What an input did is in the store.
+    pub(crate) fn committed(&mut self) {
+        self.stored = self.written;
+        self.begun.clear();
+        self.touched.clear();
+    }
+
+    /// What an input did was dropped, and orders to look with it: what the row does not vouch for is gone through again, after a while.
+    pub(crate) fn abandon(&mut self, now: Time) {
+        for version in std::mem::take(&mut self.begun) {
+            self.under_way.remove(&version);
+        }
+        for (version, found) in std::mem::take(&mut self.touched) {
+            self.under_way.insert(version, found);
+            self.again.insert(version);
+        }
+        self.behind_from(self.stored);
+        if self.rests_until.is_none() {
+            self.pause = (self.pause * 2).clamp(PAUSE_MIN, PAUSE_MAX);
+            self.rests_until = Some(now + self.pause);
+        }
+    }
+
+    fn behind_from(&mut self, stored: CommitNumber) {
+        (self.through, self.written, self.stored, self.is_behind) = (stored, stored, stored, true);
+    }
+
+    /// Whether looks rest still.
+    fn rests(&mut self, now: Time) -> bool {
+        self.rests_until = self.rests_until.filter(|until| now < *until);
+        self.rests_until.is_some()
     }
 }
 
@@ -102,15 +152,19 @@ impl Contents {
 
     /// The driver has looked. Answers for what, if anybody wants to know still.
     fn look_ended(&mut self, version: RecordId) -> Option<(FileId, Content)> {
-        self.carrier_mut()?.named.under_way.remove(&version)
+        let named = &mut self.carrier_mut()?.named;
+        let looked_for = named.under_way.remove(&version)?;
+        named.again.remove(&version);
+        named.touched.push((version, looked_for.clone()));
+        Some(looked_for)
     }
 
     /// A restart forgot what was looked for last.
     pub(crate) fn read_named<S: MetaStore>(&mut self, core: &Core<S>) -> Result<(), StorageError> {
         let through = core.state.store().get(LOOKED)?.map(|bytes| unpack(&bytes)).transpose()?.unwrap_or_default();
         if let Some(carrier) = self.carrier_mut() {
-            carrier.named.written = through;
-            carrier.named.abandon();
+            carrier.named = Named::default();
+            carrier.named.behind_from(through);
         }
         Ok(())
     }
@@ -139,10 +193,15 @@ impl Contents {
     /// Goes on with what was not looked at yet.
     pub(crate) fn look_at_rest<S: MetaStore>(&mut self, core: &mut Core<S>) -> Result<(), StorageError> {
         // In the first catch-up, and while the home writes again what it lost, it is not known yet what it has.
-        let Some(Carrier { named, .. }) = self.carrier().filter(|_| core.state.synced() && !core.state.rescues())
-        else {
+        let Some(Carrier { named, .. }) = self.carrier_mut() else { return Ok(()) };
+        if named.rests(core.now) || !core.state.synced() || core.state.rescues() {
             return Ok(());
-        };
+        }
+        for version in std::mem::take(&mut named.again) {
+            let Some((file, content)) = named.under_way.get(&version).cloned() else { continue };
+            named.touched.push((version, (file, content.clone())));
+            core.state.stage_output(Output::LookHere { file, version, content });
+        }
         if named.is_behind && named.has_room() {
             self.look_at_page(core)?;
         }
@@ -151,6 +210,7 @@ impl Contents {
             return Ok(());
         }
         named.through = change;
+        named.pause = Duration::ZERO;
         if change.0 >= named.written.0.saturating_add(LAG_MAX) {
             named.written = change;
             core.state.put_row(LOOKED.to_vec(), pack(&change));
@@ -199,6 +259,7 @@ impl Contents {
         }
         let content = inode.content.clone();
         named.under_way.insert(version, (file, content.clone()));
+        named.begun.push(version);
         core.state.stage_output(Output::LookHere { file, version, content });
         Ok(())
     }

@@ -20,6 +20,7 @@ impl<S: MetaStore> Replica<S> {
         self.uplink.committed();
         self.histories.committed();
         self.locks.committed();
+        self.contents.committed();
         self.carry_out(staged, &changed)
     }
 

@@ -282,6 +282,54 @@ fn a_replica_without_room_for_metadata_makes_nothing_and_removes() {
     assert_eq!(world.names(client, FileId::ROOT), Ok(vec![]));
 }
 
+/// [S-full-disk]. Seed 167010454 with open files and full disks: each answer that its full disk did not take had a station look for everything
+/// anew, without an end.
+#[test]
+fn a_station_without_room_looks_after_a_pause_for_what_it_could_not_take_down() {
+    let (mut world, station, _) = station_world();
+    let writer = world.add(Role::Client, "cid@c");
+    let line = world.connect(writer, HOME);
+    world.settle();
+    world.hold_pushes(line, true);
+    world.hosts[station].holds_seeks = true;
+    let names = ["a", "b", "c"];
+    let versions = names.map(|name| {
+        world.hosts[station].chunks.insert(big(name).root().unwrap());
+        let file = world.create(writer, FileId::ROOT, name);
+        world.store(writer, file, big(name))
+    });
+    world.pass(Duration::from_secs(3));
+    let looks = |world: &mut World| {
+        let events = std::mem::take(&mut world.hosts[station].events);
+        let looks = events.into_iter().filter_map(|event| match event {
+            Output::LookHere { version, .. } => Some(version),
+            _ => None,
+        });
+        looks.collect::<Vec<_>>()
+    };
+    assert_eq!(looks(&mut world), versions);
+    let may_be_here = |world: &World| world.hosts[station].replica.ledger().unwrap().at_station.unwrap().versions;
+    world.hosts[station].replica.store_mut().set_room(Some(0));
+    world.input(station, Input::LookedHere { here: vec![versions[0]], not_here: Vec::new() });
+    world.settle();
+    assert_eq!(looks(&mut world), [], "it has no room, and looks are under way");
+    for pause in [1, 2, 4] {
+        assert_eq!(may_be_here(&world), 3, "what is not taken down counts all the same");
+        world.pass(Duration::from_millis(pause * 1000 - 100));
+        assert_eq!(looks(&mut world), [], "{pause} s");
+        world.pass(Duration::from_millis(200));
+        assert_eq!(looks(&mut world), versions[..1], "{pause} s");
+        world.input(station, Input::LookedHere { here: vec![versions[0]], not_here: Vec::new() });
+    }
+    world.hosts[station].replica.store_mut().set_room(None);
+    world.hosts[station].holds_seeks = false;
+    world.input(station, Input::LookedHere { here: versions[1..].to_vec(), not_here: Vec::new() });
+    world.pass(Duration::from_secs(10));
+    let in_use = world.hosts[station].replica.contents_in_use(None, 9).unwrap().contents;
+    let in_use: Vec<_> = in_use.iter().filter_map(|kept| kept.version).collect();
+    assert_eq!(in_use, [versions, versions].concat(), "they are shown, and on record as what the home lacks");
+}
+
 #[test]
 fn a_parent_without_room_takes_the_records_later() {
     let (mut world, station, client) = station_world();
