@@ -200,7 +200,7 @@ impl OpenFile {
         match self.build(contents, files, snapshot, wait_policy) {
             Ok(content) => match same_version(contents, snapshot, &content) {
                 Some(version) => {
-                    self.settle(snapshot, content, version).base.version = version;
+                    drop(self.settle(snapshot, content, version));
                     self.commit_settled(contents, files, commit, None)
                 }
                 None => {
@@ -278,7 +278,10 @@ impl OpenFile {
         commit: &mut Commit,
         committed: Option<Committed>,
     ) -> CommitStep {
-        self.state().rest_after(commit.start);
+        let mut state = self.state();
+        state.rest_after(commit.start);
+        state.note_unkept(contents);
+        drop(state);
         let committed = committed.map(|committed| Committed { is_moved: commit.is_moved, ..committed });
         commit.before = Committed::both(commit.before.take(), committed);
         if !self.state().life.is_set_since_its_close() {
@@ -348,9 +351,9 @@ impl OpenFile {
 
     /// It has a name, and with it a number of its own.
     fn named(&self, snapshot: &Snapshot, content: Content, stored: &Stored) {
-        let mut state = self.settle(snapshot, content, stored.record);
+        let mut state = self.settle(snapshot, content, stored.inode.version);
         let file = FileId::made_by(stored.record);
-        (state.base.file, state.base.version) = (file, stored.inode.version);
+        state.base.file = file;
         state.known_as = Arc::new(Inode { content: Content::EMPTY, ..Inode::clone(&stored.inode) });
         state.life.named();
         self.set_id(file);
@@ -448,17 +451,15 @@ impl OpenFile {
 
     fn finish(&self, snapshot: &Snapshot, content: Content, stored: Stored) -> Committed {
         let is_ours = stored.inode.content == content;
-        let mut state = self.settle(snapshot, content, stored.record);
         // Where another won, what is written on top of this follows it: its base is our own record.
-        state.base.version = if is_ours { stored.inode.version } else { stored.record };
-        drop(state);
+        drop(self.settle(snapshot, content, if is_ours { stored.inode.version } else { stored.record }));
         Committed { base: snapshot.base.version, stored, is_ours, is_moved: false }
     }
 
-    /// The saved half is in a record.
-    fn settle(&self, snapshot: &Snapshot, content: Content, record: RecordId) -> MutexGuard<'_, State> {
+    /// The saved half is in a record, and what is written from now on is upon this version.
+    fn settle(&self, snapshot: &Snapshot, content: Content, version: RecordId) -> MutexGuard<'_, State> {
         let mut state = self.state();
-        state.base.content = content;
+        (state.base.content, state.base.version) = (content, version);
         state.base.lender = None;
         state.base_limit = snapshot.size.min(state.life.changes().low_water.unwrap_or(u64::MAX));
         let now = state.time();
@@ -467,7 +468,7 @@ impl OpenFile {
             // A program that has it from the dead daemon's kernel may write there still, and nobody hears of that.
             state.life.body_dropped();
         }
-        state.settle_journal(record);
+        state.settle_journal(version);
         state
     }
 

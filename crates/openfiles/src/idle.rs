@@ -19,15 +19,28 @@ impl Entry {
 }
 
 impl FileTable {
-    /// Drops all body files that nobody has open; answers whether there were any.
+    /// Drops all body files that nobody has open, and those that nothing needs since the host has what they hold; answers whether there
+    /// were any. Waits for nobody.
     pub fn make_room(&self) -> bool {
         let mut map = self.map();
         let idle: Vec<FileId> = map.idle.values().copied().collect();
         for file in &idle {
             map.forget(*file);
         }
-        let has_let_go = self.files.journal().let_bodies_go();
+        let has_let_go = self.files.journal().let_bodies_go(self.contents.written());
         !idle.is_empty() || has_let_go
+    }
+
+    /// Waits until the disk has the records for which bodies stay, and drops these; answers whether there were any. They are all that a
+    /// kill would leave of a close.
+    pub fn wait_for_room(&self) -> bool {
+        if !self.files.journal().keeps_bodies() {
+            return false;
+        }
+        if let Err(error) = self.contents.sync() {
+            tracing::debug!(%error, "bodies stay: the disk does not say that it has what they hold");
+        }
+        self.files.journal().let_bodies_go(self.contents.written())
     }
 
     /// What wakes whoever looks after the files.

@@ -231,10 +231,18 @@ impl Journal {
         inner.settled.extend(record.map(|record| (generation, record)));
     }
 
-    /// Bodies that stay for generations that end, while there is no room: a kill in this moment may take what they hold.
-    pub(super) fn let_bodies_go(&self) -> bool {
-        let bodies: Vec<_> = self.inner().ending.iter_mut().filter_map(|ending| ending.body.take()).collect();
+    /// Lets go of bodies that stayed until the host had everything recorded up to `written`; answers whether there were any.
+    pub(super) fn let_bodies_go(&self, written: u64) -> bool {
+        let mut inner = self.inner();
+        let ended = inner.ending.iter_mut().take_while(|ending| ending.recorded <= written);
+        let bodies: Vec<_> = ended.filter_map(|ending| ending.body.take()).collect();
+        drop(inner);
         !bodies.is_empty()
+    }
+
+    /// Whether bodies stay for generations that end when the host has their records.
+    pub(super) fn keeps_bodies(&self) -> bool {
+        self.inner().ending.iter().any(|ending| ending.body.is_some())
     }
 
     /// What a generation says is wrong from now on, and there is no room to say so: its image is crossed out.

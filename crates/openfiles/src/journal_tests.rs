@@ -21,11 +21,11 @@ pub(super) const LONG: Duration = Duration::from_secs(3600);
 
 pub(super) struct Bench {
     pub(super) fake: Arc<Fake>,
-    pub(super) table: FileTable,
+    pub(super) table: Arc<FileTable>,
     directory: tempfile::TempDir,
 }
 
-fn table(fake: &Arc<Fake>, directory: &Path) -> FileTable {
+fn table(fake: &Arc<Fake>, directory: &Path) -> Arc<FileTable> {
     let settings = TableSettings {
         disk: HostDisk::at(&directory.join("files"), 0),
         idle_len_max: 64 << 20,
@@ -33,7 +33,7 @@ fn table(fake: &Arc<Fake>, directory: &Path) -> FileTable {
         memory_max: crate::body::MEMORY_MAX,
         body_count_max: 64,
     };
-    FileTable::open(fake.clone(), settings).unwrap()
+    Arc::new(FileTable::open(fake.clone(), settings).unwrap())
 }
 
 pub(super) fn bench() -> Bench {
@@ -342,80 +342,132 @@ fn what_was_committed_after_a_kill_and_not_with_the_host_is_committed_again() {
     assert!(bench.bytes(1) == wanted);
 }
 
-/// Proves [S-kill]: what was committed upon an older version than the newest became a copy, and the program went on upon the newest. A kill
-/// takes the record of the first, and what was written since does not stand for it.
+/// A program's commit met another machine's version and became a copy, and the program went on upon that version. Nothing of it is with the
+/// host.
+struct Copied {
+    bench: Bench,
+    /// Upon what the copy was written, and the version that won.
+    bases: [RecordId; 2],
+    /// What the copy and the file hold.
+    wanted: [Vec<u8>; 2],
+    /// Stores so far.
+    stores: usize,
+}
+
+impl Copied {
+    fn new() -> Self {
+        let bench = bench();
+        let mut wanted = [pattern(1000, 1), pattern(1000, 9)];
+        let open = bench.make(1, &wanted[0]);
+        let first = bench.fake.inode(file(1)).unwrap().version;
+        bench.write(&open, 100, b"mine");
+        let theirs = bench.fake.make(file(1), &wanted[1]).content;
+        let other = RecordId::new(OriginId::new(8).unwrap(), 77).unwrap();
+        bench.fake.put(file(1), inode(theirs, other));
+        bench.fake.is_unwritten.store(true, Ordering::Relaxed);
+        bench.commit(&open);
+        bench.table.changed_elsewhere(file(1));
+        drop(open);
+        let open = bench.open(1);
+        bench.write(&open, 200, b"upon theirs");
+        put(&mut wanted[0], 100, b"mine");
+        put(&mut wanted[1], 200, b"upon theirs");
+        let stores = bench.stores();
+        Self { bench, bases: [first, other], wanted, stores }
+    }
+}
+
+/// Proves [S-kill]: a kill takes the record of the copy, and what was written since does not stand for it.
 #[test]
 fn what_met_another_version_and_was_not_with_the_host_is_committed_again() {
-    let bench = bench();
-    let open = bench.make(1, &pattern(1000, 1));
-    let first = bench.fake.inode(file(1)).unwrap().version;
-    bench.write(&open, 100, b"mine");
-    let theirs = bench.fake.make(file(1), &pattern(1000, 9)).content;
-    let other = RecordId::new(OriginId::new(8).unwrap(), 77).unwrap();
-    bench.fake.put(file(1), inode(theirs, other));
-    bench.fake.is_unwritten.store(true, Ordering::Relaxed);
-    bench.commit(&open);
-    bench.table.changed_elsewhere(file(1));
-    drop(open);
-    let open = bench.open(1);
-    bench.write(&open, 200, b"upon theirs");
-    let before = bench.stores();
-    // The record is gone with the daemon.
+    let Copied { bench, bases, stores, .. } = Copied::new();
     let bench = bench.recovered();
-    let stores = bench.fake.stores.lock().unwrap().clone();
-    let again: BTreeSet<_> = stores[before..].iter().map(|store| store.base).collect();
-    assert_eq!(again, BTreeSet::from([first, other]));
+    let again: BTreeSet<_> = bench.fake.stores.lock().unwrap()[stores..].iter().map(|store| store.base).collect();
+    assert_eq!(again, BTreeSet::from(bases));
 }
 
 /// Proves [S-kill]: the same, and a second kill comes before anything is committed again. Programs see what they went on with.
 #[test]
 fn what_is_left_beside_the_file_stays_beside_it() {
-    let bench = bench();
-    let open = bench.make(1, &pattern(1000, 1));
-    bench.write(&open, 100, b"mine");
-    let theirs = bench.fake.make(file(1), &pattern(1000, 9)).content;
-    let other = RecordId::new(OriginId::new(8).unwrap(), 77).unwrap();
-    bench.fake.put(file(1), inode(theirs, other));
-    bench.fake.is_unwritten.store(true, Ordering::Relaxed);
-    bench.commit(&open);
-    bench.table.changed_elsewhere(file(1));
-    drop(open);
-    let open = bench.open(1);
-    bench.write(&open, 200, b"upon theirs");
-    let before = bench.stores();
-    let mut wanted = [pattern(1000, 1), pattern(1000, 9)];
-    put(&mut wanted[0], 100, b"mine");
-    put(&mut wanted[1], 200, b"upon theirs");
+    let Copied { bench, wanted, stores, .. } = Copied::new();
     let bench = bench.killed().killed();
     let open = bench.table.find(file(1)).expect("it is uncommitted");
     assert!(bench.table.read(&open, 0..1000, WaitPolicy::None).unwrap() == wanted[1]);
     let bench = bench.recovered();
-    let stores = bench.fake.stores.lock().unwrap().clone();
-    let again: Vec<_> = stores[before..].iter().map(|store| bench.fake.bytes_in(&store.content)).collect();
+    let again = bench.fake.stores.lock().unwrap()[stores..].to_vec();
+    let again: Vec<_> = again.iter().map(|store| bench.fake.bytes_in(&store.content)).collect();
     assert!(again.len() == 2 && wanted.iter().all(|wanted| again.contains(wanted)), "{}", again.len());
 }
 
-/// What became a copy, and is with the host, becomes none again.
+/// What became a copy, and is with the host though the journal has not heard of it, becomes none again.
 #[test]
 fn what_met_another_version_and_is_with_the_host_makes_no_second_copy() {
+    let Copied { bench, bases, stores, .. } = Copied::new();
+    bench.fake.written_stores.store(stores, Ordering::Relaxed);
+    let bench = bench.recovered();
+    let again: Vec<_> = bench.fake.stores.lock().unwrap()[stores..].iter().map(|store| store.base).collect();
+    assert_eq!(again, bases[1..]);
+}
+
+/// Proves [S-kill]: where the journal takes nothing, for want of room, a close waits until the disk has its record.
+#[test]
+fn what_no_journal_took_waits_for_the_disk_once_it_is_committed() {
+    for (is_refused, is_unwritten) in [(false, true), (true, true), (true, false)] {
+        let bench = bench();
+        let open = bench.make(1, &pattern(1000, 1));
+        bench.table.files.journal().refuse(is_refused);
+        bench.write(&open, 100, b"mine");
+        assert!(!bench.table.waits_for_the_disk(&open), "nothing is committed");
+        bench.fake.is_unwritten.store(is_unwritten, Ordering::Relaxed);
+        bench.commit(&open);
+        assert_eq!(bench.table.waits_for_the_disk(&open), is_refused && is_unwritten);
+        // What is committed later says nothing of it.
+        bench.table.files.journal().refuse(false);
+        bench.write(&open, 300, b"more");
+        bench.commit(&open);
+        assert_eq!(bench.table.waits_for_the_disk(&open), is_refused && is_unwritten);
+        bench.fake.is_unwritten.store(false, Ordering::Relaxed);
+        assert!(!bench.table.waits_for_the_disk(&open), "it is on the disk");
+    }
+}
+
+/// Proves [S-kill]: what is written during a commit, and no journal takes, is not in that commit's record.
+#[test]
+fn what_no_journal_took_during_a_commit_waits_for_the_disk_after_the_next() {
     let bench = bench();
     let open = bench.make(1, &pattern(1000, 1));
+    bench.table.files.journal().refuse(true);
     bench.write(&open, 100, b"mine");
-    let theirs = bench.fake.make(file(1), &pattern(1000, 9)).content;
-    let other = RecordId::new(OriginId::new(8).unwrap(), 77).unwrap();
-    bench.fake.put(file(1), inode(theirs, other));
-    // The disk has the record, and the journal has not heard of it.
+    let (table, beside) = (Arc::clone(&bench.table), Arc::clone(&open));
+    *bench.fake.meanwhile.lock().unwrap() = Some(Box::new(move || {
+        table.write(&beside, Some(300), b"more", 0).unwrap();
+    }));
+    bench.commit(&open);
+    assert!(!bench.table.waits_for_the_disk(&open), "the disk has what is committed");
     bench.fake.is_unwritten.store(true, Ordering::Relaxed);
     bench.commit(&open);
-    bench.table.changed_elsewhere(file(1));
+    assert!(bench.table.waits_for_the_disk(&open));
+}
+
+/// Proves [S-kill]: a body that a close was acknowledged for stays until the disk has the record, however short room is.
+#[test]
+fn a_body_stays_until_the_disk_has_what_it_holds() {
+    let bench = bench();
+    let mut wanted = pattern(200_000, 1);
+    let open = bench.make(1, &wanted);
+    let before = bench.fake.inode(file(1)).unwrap();
+    bench.fake.is_unwritten.store(true, Ordering::Relaxed);
+    bench.write(&open, 100_000, b"mine");
+    put(&mut wanted, 100_000, b"mine");
+    bench.commit(&open);
+    bench.table.close_file(&open, Access::Write);
     drop(open);
-    let open = bench.open(1);
-    bench.write(&open, 200, b"upon theirs");
-    let before = bench.stores();
-    bench.fake.written_stores.store(before, Ordering::Relaxed);
+    assert!(!bench.table.wait_for_room(), "the disk has nothing yet");
+    bench.table.make_room();
+    // The record is gone with the daemon.
+    bench.fake.put(file(1), Inode::clone(&before));
     let bench = bench.recovered();
-    let stores = bench.fake.stores.lock().unwrap().clone();
-    assert_eq!(stores[before..].iter().map(|store| store.base).collect::<Vec<_>>(), [other]);
+    assert!(bench.bytes(1) == wanted);
 }
 
 /// Proves [S-kill]. Seed 260 of the simulator, with slow disks: the clock was set back between a close that was noted and a write, and the
@@ -493,15 +545,11 @@ fn what_is_written_while_a_commit_runs_is_kept_beside_it() {
         let before = bench.fake.inode(file(1)).unwrap();
         bench.fake.is_unwritten.store(is_lost, Ordering::Relaxed);
         bench.write(&open, 0, b"early");
-        let Bench { fake, table, directory } = bench;
-        let table = Arc::new(table);
-        let (late, to) = (Arc::clone(&table), Arc::clone(&open));
-        *fake.meanwhile.lock().unwrap() = Some(Box::new(move || {
+        let (late, to) = (Arc::clone(&bench.table), Arc::clone(&open));
+        *bench.fake.meanwhile.lock().unwrap() = Some(Box::new(move || {
             late.write(&to, Some(5), b" and late", 7).unwrap();
         }));
-        table.commit(&open, SOON).unwrap();
-        let table = Arc::into_inner(table).expect("nobody else has it");
-        let bench = Bench { fake, table, directory };
+        bench.commit(&open);
         assert_eq!(bench.bytes(1), b"early");
         if is_lost {
             bench.fake.put(file(1), Inode::clone(&before));

@@ -74,6 +74,7 @@ impl State {
         let bytes: &[u8] = if now.held == Held::Here { &bytes } else { &[] };
         if let Err(error) = files.journal().go_on(contents.written(), &entry, bytes) {
             tracing::debug!(%error, file = %self.base.file, "a kill of the daemon would lose the last write");
+            self.is_refused = true;
             return self.miss(files, step);
         }
         if let Some(now) = &mut self.journaled {
@@ -111,7 +112,9 @@ impl State {
         let held = self.held();
         let (image, bytes) = self.image(files.journal().next_generation(), held);
         let (generation, base) = (image.generation, image.base.version);
-        match files.journal().begin(contents.written(), image, &bytes) {
+        let begun = files.journal().begin(contents.written(), image, &bytes);
+        self.is_refused = begun.is_err();
+        match begun {
             Ok(place) => {
                 let body = held.body().and_then(|_| self.body_file());
                 let mtime = self.mtime;
@@ -203,7 +206,15 @@ impl State {
         }
     }
 
-    /// A record holds what the journal says of the file.
+    /// A commit is through: a record holds what the journal had not taken. What was written meanwhile waits for the next one.
+    pub(super) fn note_unkept(&mut self, contents: &dyn Contents) {
+        if self.is_refused {
+            self.unkept = Some(contents.recorded());
+            self.is_refused = self.life.is_to_be_journaled();
+        }
+    }
+
+    /// What the journal says of the file became this version.
     pub(super) fn settle_journal(&mut self, record: RecordId) {
         if let Some(now) = &mut self.journaled {
             now.settled = Some(record);

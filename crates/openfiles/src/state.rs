@@ -33,6 +33,10 @@ pub(super) struct State {
     pub(super) opens: KernelOpens,
     /// What the journal has of it.
     pub(super) journaled: Option<Journaled>,
+    /// The journal did not take all that is uncommitted.
+    pub(super) is_refused: bool,
+    /// How far records go that hold what the journal had not taken.
+    pub(super) unkept: Option<u64>,
     /// It was written upon another version than the one that programs went on from, and is not what they see.
     pub(super) is_beside: bool,
 }
@@ -81,6 +85,8 @@ impl State {
             set_since: None,
             opens: KernelOpens::None,
             journaled: None,
+            is_refused: false,
+            unkept: None,
             is_beside: false,
         }
     }

@@ -281,6 +281,12 @@ impl FileTable {
         self.map().entries.get(&id).map(|entry| Arc::clone(&entry.file))
     }
 
+    /// Whether a kill would take what a commit of the file stored, since the journal had not taken it and the disk has no record of it yet.
+    /// Then who is to count on the commit waits for [`FileTable::sync`].
+    pub fn waits_for_the_disk(&self, file: &OpenFile) -> bool {
+        file.state().unkept.is_some_and(|recorded| self.contents.written() < recorded)
+    }
+
     /// What there may be to commit of a file: first what programs see of it.
     pub fn to_commit(&self, id: FileId) -> Vec<Arc<OpenFile>> {
         let map = self.map();
@@ -364,7 +370,7 @@ impl FileTable {
     /// Does something again after making room, if there was none.
     fn with_room<T>(&self, act: impl Fn() -> Result<T, FsError>) -> Result<T, FsError> {
         match act() {
-            Err(FsError::NoSpace | FsError::TooManyFiles) if self.make_room() => act(),
+            Err(FsError::NoSpace | FsError::TooManyFiles) if self.make_room() || self.wait_for_room() => act(),
             outcome => outcome,
         }
     }
@@ -375,7 +381,10 @@ impl FileTable {
     /// As [`OpenFile::commit`].
     pub fn commit(&self, file: &OpenFile, wait_policy: WaitPolicy) -> CommitResult {
         let mut outcome = file.commit(&*self.contents, &self.files, wait_policy);
-        if outcome == Err(OperationError::Failed(FsError::NoSpace)) && self.make_room() {
+        let may_wait = matches!(wait_policy, WaitPolicy::Silence(_));
+        if outcome == Err(OperationError::Failed(FsError::NoSpace))
+            && (self.make_room() || may_wait && self.wait_for_room())
+        {
             outcome = file.commit(&*self.contents, &self.files, wait_policy);
         }
         self.commit_over(file, &outcome);
@@ -586,13 +595,10 @@ impl FileTable {
     /// Files that are uncommitted for at least `age`, or due for another reason, those longest so first; at zero all that are uncommitted.
     pub fn due(&self, age: Duration) -> Vec<FileId> {
         let is_due = |dirty: &DirtyFile| !dirty.is_resting && (dirty.age >= age || dirty.is_due);
-        let mut due: Vec<FileId> = Vec::new();
-        for dirty in self.dirty().into_iter().filter(|dirty| age.is_zero() || is_due(dirty)) {
-            if !due.contains(&dirty.file) {
-                due.push(dirty.file);
-            }
-        }
-        due
+        let due = self.dirty().into_iter().filter(|dirty| age.is_zero() || is_due(dirty)).map(|dirty| dirty.file);
+        // What is left beside a file has its number.
+        let mut seen = BTreeSet::new();
+        due.filter(|file| seen.insert(*file)).collect()
     }
 
     /// The wall clock of the replica.

@@ -148,6 +148,7 @@ impl FileSystem {
             // Clean copies give way; each byte may be needed twice, as above.
             || (self.engine.make_room(self.settings.free_min.saturating_add(len.saturating_mul(2)))
                 && self.space.take(len, free))
+            || (self.files.wait_for_room() && self.space.take(len, free))
     }
 
     /// Whether a write stays within the quotas that this machine was told of.

@@ -45,13 +45,13 @@ impl FileSystem {
         // counts comes with the last close. If nothing more comes, the release commits the emptiness.
         let waits = self.settings.close == Close::Asynchronous && open.file.is_only_emptied();
         if waits || !open.file.is_dirty() {
-            return reply.give(());
+            return self.flushed(caller, &open, None, reply);
         }
         if open.file.dirty_len() <= INLINE_COMMIT_MAX {
             match self.commit(&open, WaitPolicy::None) {
                 Err(OperationError::WouldBlock) => {}
                 Err(OperationError::Failed(error)) => return reply.refuse(error),
-                Ok(committed) => return self.flushed(caller, open.file.id(), committed, reply),
+                Ok(committed) => return self.flushed(caller, &open, committed, reply),
             }
         }
         let early = match self.settings.close {
@@ -73,7 +73,7 @@ impl FileSystem {
             }
             let Some(reply) = slot.take() else { return };
             match outcome {
-                Ok(committed) => fs.flushed(&asker, open.file.id(), committed, reply),
+                Ok(committed) => fs.flushed(&asker, &open, committed, reply),
                 Err(slow) => reply.refuse(slow.into_error()),
             }
         });
@@ -94,7 +94,7 @@ impl FileSystem {
             outcome => {
                 self.unlock_records(file, owner);
                 return match outcome {
-                    Ok(committed) => self.flushed(caller, file, committed, reply),
+                    Ok(committed) => self.flushed(caller, &open, committed, reply),
                     Err(slow) => reply.refuse(slow.into_error()),
                 };
             }
@@ -105,7 +105,7 @@ impl FileSystem {
             fs.unlock_records(file, owner);
             let Some(reply) = slot.take() else { return };
             match outcome {
-                Ok(committed) => fs.flushed(&asker, file, committed, reply),
+                Ok(committed) => fs.flushed(&asker, &open, committed, reply),
                 Err(slow) => reply.refuse(slow.into_error()),
             }
         });
@@ -170,8 +170,31 @@ impl FileSystem {
         self.free().map_or(u64::MAX, |free| free.saturating_sub(self.settings.free_min))
     }
 
-    /// The commit of a close is in the log.
+    /// The commit of a close is in the log. What no journal took is on the disk, too, before the close returns.
     fn flushed<R: RespondWith<()>>(
+        self: &Arc<Self>,
+        caller: &Caller,
+        open: &OpenHandle,
+        committed: Option<RecordId>,
+        reply: Reply<R>,
+    ) {
+        let file = open.file.id();
+        if !self.files.waits_for_the_disk(&open.file) {
+            return self.closed(caller, file, committed, reply);
+        }
+        let asker = caller.clone();
+        self.on_worker(&self.savers, caller, reply, move |fs, slot| {
+            let synced = fs.files.sync();
+            let Some(reply) = slot.take() else { return };
+            match synced {
+                Ok(()) => fs.closed(&asker, file, committed, reply),
+                Err(error) => reply.refuse(error),
+            }
+        });
+    }
+
+    /// What was closed survives a kill of this process.
+    fn closed<R: RespondWith<()>>(
         self: &Arc<Self>,
         caller: &Caller,
         file: FileId,

@@ -288,10 +288,13 @@ impl World {
         let (file, number, open) = (handle.file, handle.number, Arc::clone(&handle.open));
         let reads = handle.access == Access::Read;
         self.note(|| format!("host {index} closes {file}"));
-        if reads || open.is_only_emptied() || !open.is_dirty() {
+        if reads || open.is_only_emptied() {
             return self.end_handle(index, number);
         }
         self.set_waits(index, number, Waits::Close);
+        if !open.is_dirty() {
+            return self.committed_for(index, number);
+        }
         let most = self.plan.open_files.map_or(0, |plan| plan.inline_commit_max);
         if open.dirty_len() > most {
             let early = self.on_table(index, |table| table.close_early(&open, ROOM));
@@ -343,14 +346,30 @@ impl World {
     /// What a program waited for is committed.
     pub(super) fn committed_for(&mut self, index: usize, number: u64) {
         match self.waits(index, number) {
-            Some(Waits::Sync) => {
-                let through = self.hosts[index].disk.0.borrow().sync_point().ticket.0;
-                let span = self.millis(1, 20);
-                self.open_event_after(index, span, OpenEvent::Durable { handle: number, through });
+            Some(Waits::Sync) => self.wait_until_durable(index, number),
+            Some(Waits::Close) => {
+                let open = self.hosts[index].open.as_ref();
+                let handle = open.and_then(|open| open.handles.iter().find(|handle| handle.number == number));
+                let Some(open) = handle.map(|handle| Arc::clone(&handle.open)) else { return };
+                match self.on_table(index, |table| table.waits_for_the_disk(&open)) {
+                    Some(true) => self.wait_until_durable(index, number),
+                    Some(false) => {
+                        if let Some(view) = self.view(index, open.id()) {
+                            view.closed();
+                        }
+                        self.end_handle(index, number);
+                    }
+                    None => {}
+                }
             }
-            Some(Waits::Close) => self.end_handle(index, number),
             Some(Waits::No) | None => {}
         }
+    }
+
+    fn wait_until_durable(&mut self, index: usize, number: u64) {
+        let through = self.hosts[index].disk.0.borrow().sync_point().ticket.0;
+        let span = self.millis(1, 20);
+        self.open_event_after(index, span, OpenEvent::Durable { handle: number, through });
     }
 
     /// It failed, and the program goes on all the same.
@@ -366,6 +385,9 @@ impl World {
             self.sync_for_open_files(index);
             let span = self.millis(10, 20);
             return self.open_event_after(index, span, OpenEvent::Durable { handle, through });
+        }
+        if self.waits(index, handle) == Some(Waits::Close) {
+            return self.end_handle(index, handle);
         }
         self.set_waits(index, handle, Waits::No);
         self.note(|| format!("host {index} synced through handle {handle}"));

@@ -84,6 +84,11 @@ impl View {
         self.may_move |= self.was_unknown_when_taken;
     }
 
+    /// A close returned, and waited for no disk: whatever it stored survives a kill.
+    pub(super) fn closed(&mut self) {
+        self.stored.iter_mut().for_each(|made| made.is_unsure = false);
+    }
+
     /// What commits stored that nothing of this machine was written upon, and that a kill took.
     pub(super) fn ends_lost(&self, is_lost: impl Fn(RecordId) -> bool) -> impl Iterator<Item = &Made> {
         let is_gone_on_from = |made: &Made| self.stored.iter().any(|later| later.base == made.record);
