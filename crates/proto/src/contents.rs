@@ -38,11 +38,13 @@ pub(crate) mod ledger;
 pub(crate) mod lent;
 pub(crate) mod lost;
 pub(crate) mod named;
+mod own_looks;
 pub(crate) mod own_rows;
 pub(crate) mod previous;
 pub(crate) mod propagation;
 pub(crate) mod pushing;
 pub(crate) mod recount;
+mod rest;
 pub(crate) mod superseded;
 pub(crate) mod vanished;
 
@@ -197,16 +199,20 @@ impl Contents {
 
     /// What an input did is in the store.
     pub(crate) fn committed(&mut self) {
-        if let Some(carrier) = self.carrier_mut() {
-            carrier.named.committed();
+        match &mut self.duty {
+            Duty::Keeps(_) => {}
+            Duty::Carries(carrier) => carrier.named.committed(),
+            Duty::Answers(author) => author.own_looks.committed(),
         }
     }
 
     /// Rows that were seen removed are back: what an input did was dropped.
     pub(crate) fn abandon(&mut self, now: Time) {
         self.floors = Floors::default();
-        if let Some(carrier) = self.carrier_mut() {
-            carrier.named.abandon(now);
+        match &mut self.duty {
+            Duty::Keeps(_) => {}
+            Duty::Carries(carrier) => carrier.named.abandon(now),
+            Duty::Answers(author) => author.own_looks.abandon(now),
         }
     }
 

@@ -77,6 +77,7 @@ fn planted(root: &Path, mutants: &[Mutant]) -> Result<BTreeMap<String, String>> 
         let text = texts.get_mut(file).context("a text for each file")?;
         for (at, mutant) in places.into_iter().rev() {
             text.replace_range(at..at + mutant.find.len(), &switched(mutant));
+            syn::parse_file(text).with_context(|| format!("with `{}` {file} is no Rust any more", mutant.name))?;
         }
     }
     Ok(texts)

@@ -9,6 +9,7 @@
 use crate::contents::lent::Replacing;
 use crate::contents::lost::Seeking;
 use crate::contents::named::Named;
+use crate::contents::own_looks::OwnLooks;
 use crate::contents::superseded::Superseded;
 use crate::contents::{Contents, EARLY_MAX};
 use crate::replica::composition::Position;
@@ -119,16 +120,12 @@ pub(super) struct Carrier {
 pub(super) struct Author {
     /// `None`: there is no session with a parent.
     pub(super) said: Option<Said>,
-    /// From which key on to look for contents of our own that the home may have lost; `None`: for none.
-    pub(super) recount: Option<Vec<u8>>,
+    /// Contents of our own that are looked for.
+    pub(super) own_looks: OwnLooks,
     /// Everything owed up to here was pushed in this session.
     pub(super) push_cursor: u64,
     /// And everything that is owed of our former origins.
     pub(super) former_pushed: bool,
-    /// How often the driver looks for a version at present.
-    pub(super) looks: BTreeMap<RecordId, u32>,
-    /// Those of before our history forked, of versions that were written again since: what they find is looked for by its new name.
-    pub(super) stale_looks: BTreeMap<RecordId, u32>,
     /// Bytes of what is lent that have gone on.
     pub(super) sent_home: BTreeMap<RecordId, u64>,
 }

@@ -24,10 +24,10 @@ use crate::api::Output;
 use crate::children::Children;
 use crate::contents::Contents;
 use crate::contents::duty::Carrier;
+use crate::contents::rest::Rest;
 use crate::replica::Core;
 use crate::state::tables::{change_key, number_key, pack, parse_change, table, unpack};
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 use wayfs_types::{CommitNumber, Content, FileId, Image, Inode, Key, MetaStore, RecordId, StorageError, Time};
 use wayfs_wire::KeyImage;
 
@@ -39,9 +39,6 @@ const LOOKS_MAX: usize = 256;
 const PAGE: usize = 256;
 /// The row may lag behind so many changes: they are gone through once more after a restart.
 const LAG_MAX: u64 = 4096;
-/// How long looks rest after an input was dropped, at first and at most; each time twice as long, until all is looked for.
-const PAUSE_MIN: Duration = Duration::from_secs(1);
-const PAUSE_MAX: Duration = Duration::from_secs(60);
 
 /// Which contents are looked for.
 #[derive(Debug, Default)]
@@ -59,9 +56,7 @@ pub(crate) struct Named {
     /// What this input began to look for; and what it had an answer to, or ordered once more.
     begun: Vec<RecordId>,
     touched: Vec<(RecordId, (FileId, Content))>,
-    /// Until when nothing is gone through again, and how long that was.
-    rests_until: Option<Time>,
-    pause: Duration,
+    rest: Rest,
 }
 
 impl Named {
@@ -88,7 +83,7 @@ impl Named {
 
     /// When looks go on, if they rest.
     pub(crate) const fn timeout(&self) -> Option<Time> {
-        self.rests_until
+        self.rest.timeout()
     }
 
     /// What an input did is in the store.
@@ -108,20 +103,11 @@ impl Named {
             self.again.insert(version);
         }
         self.behind_from(self.stored);
-        if self.rests_until.is_none() {
-            self.pause = (self.pause * 2).clamp(PAUSE_MIN, PAUSE_MAX);
-            self.rests_until = Some(now + self.pause);
-        }
+        self.rest.begin(now);
     }
 
     fn behind_from(&mut self, stored: CommitNumber) {
         (self.through, self.written, self.stored, self.is_behind) = (stored, stored, stored, true);
-    }
-
-    /// Whether looks rest still.
-    fn rests(&mut self, now: Time) -> bool {
-        self.rests_until = self.rests_until.filter(|until| now < *until);
-        self.rests_until.is_some()
     }
 }
 
@@ -194,7 +180,7 @@ impl Contents {
     pub(crate) fn look_at_rest<S: MetaStore>(&mut self, core: &mut Core<S>) -> Result<(), StorageError> {
         // In the first catch-up, and while the home writes again what it lost, it is not known yet what it has.
         let Some(Carrier { named, .. }) = self.carrier_mut() else { return Ok(()) };
-        if named.rests(core.now) || !core.state.synced() || core.state.rescues() {
+        if named.rest.lasts(core.now) || !core.state.synced() || core.state.rescues() {
             return Ok(());
         }
         for version in std::mem::take(&mut named.again) {
@@ -210,7 +196,7 @@ impl Contents {
             return Ok(());
         }
         named.through = change;
-        named.pause = Duration::ZERO;
+        named.rest.be_short();
         if change.0 >= named.written.0.saturating_add(LAG_MAX) {
             named.written = change;
             core.state.put_row(LOOKED.to_vec(), pack(&change));

@@ -12,7 +12,7 @@
 //! What the home has after all it says when it is offered, and the client lets go again.
 
 use crate::contents::Contents;
-use crate::contents::duty::Author;
+use crate::contents::own_looks::first_inode;
 use crate::histories::Histories;
 use crate::replica::{Core, PAGE, Replica};
 use crate::state::tables::{KeyKind, kind_range, parse_image_key, table, unpack_view};
@@ -29,8 +29,7 @@ impl<S: MetaStore> Replica<S> {
     /// Whether it is yet to be seen what the home lacks of what this machine wrote under origins that it had before: of these no
     /// mark tells. What the driver has looked for in vain its home is told.
     pub(crate) fn is_recounting(&self) -> bool {
-        let is_looking = |author: &Author| author.recount.is_some() || !author.looks.is_empty();
-        self.contents.author().is_some_and(is_looking) && self.histories.has_former()
+        self.contents.author().is_some_and(|author| author.own_looks.is_under_way()) && self.histories.has_former()
     }
 
     /// Goes on looking: one page of the view.
@@ -38,7 +37,8 @@ impl<S: MetaStore> Replica<S> {
         if !Contents::may_recount(&self.core, &self.uplink) {
             return Ok(());
         }
-        let Some(from) = self.contents.author_mut().and_then(|author| author.recount.take()) else { return Ok(()) };
+        let now = self.core.now;
+        let Some(from) = self.contents.author_mut().and_then(|author| author.own_looks.due(now)) else { return Ok(()) };
         let former: BTreeSet<OriginId> = Histories::former_origins(&mut self.core, FORMER_MAX)?.into_iter().collect();
         let rows = self.core.state.tx().scan_raw(&from, &kind_range(table::VIEW, KeyKind::Inode).1, PAGE)?;
         let next = rows.last().filter(|_| rows.len() == PAGE).map(|(last, _)| [last.as_slice(), &[0]].concat());
@@ -52,7 +52,7 @@ impl<S: MetaStore> Replica<S> {
             self.requests.note_levels_moved();
         }
         if let Some(author) = self.contents.author_mut() {
-            author.recount = next;
+            *author.own_looks.from.edit() = next;
         }
         Ok(())
     }
@@ -61,8 +61,9 @@ impl<S: MetaStore> Replica<S> {
 impl Contents {
     /// When to go on looking.
     pub(crate) fn recount_timeout<S: MetaStore>(&self, core: &Core<S>, uplink: &Uplink) -> Option<Time> {
-        let is_due = self.author().is_some_and(|author| author.recount.is_some()) && Self::may_recount(core, uplink);
-        is_due.then_some(core.now)
+        let looks = &self.author().filter(|_| Self::may_recount(core, uplink))?.own_looks;
+        looks.from.as_ref()?;
+        Some(looks.rest.timeout().unwrap_or(core.now))
     }
 
     /// Whether what the parent calls stable is the word of the home of today, and whose our records are is settled.
@@ -100,7 +101,7 @@ impl Contents {
 
     pub(crate) fn read_recount<S: MetaStore>(&mut self, core: &Core<S>) -> Result<(), StorageError> {
         if let Some(author) = self.author_mut() {
-            author.recount = core.state.store().get(RECOUNT)?.map(|_| kind_range(table::VIEW, KeyKind::Inode).0);
+            *author.own_looks.from.as_stored() = core.state.store().get(RECOUNT)?.map(|_| first_inode());
         }
         Ok(())
     }
@@ -108,7 +109,7 @@ impl Contents {
     /// The home has less than it had told to be stable: what it lacks of ours is looked for when it is heard.
     pub(crate) fn note_recount<S: MetaStore>(&mut self, core: &mut Core<S>) {
         if let Some(author) = self.author_mut() {
-            author.recount = Some(kind_range(table::VIEW, KeyKind::Inode).0);
+            *author.own_looks.from.edit() = Some(first_inode());
             core.state.put_row(RECOUNT.to_vec(), Vec::new());
         }
     }

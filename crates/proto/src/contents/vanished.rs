@@ -15,7 +15,7 @@
 use crate::api::{Output, PeerId};
 use crate::children::Children;
 use crate::contents::access::Found;
-use crate::contents::duty::{Author, Duty, Keeper};
+use crate::contents::duty::{Duty, Keeper};
 use crate::contents::lent::{AWAY_MAX, Lent};
 use crate::contents::{AWAITED, Contents, Missing, Owed, size_of};
 use crate::histories::Histories;
@@ -239,8 +239,7 @@ impl Contents {
     /// Records of ours are written again by other names: what the driver looks for by these is nobody's business any more.
     pub(crate) fn call_looks_off(&mut self, uplink: &Uplink) {
         let Some(author) = self.author_mut() else { return };
-        let looks = author.looks.iter().map(|(version, count)| (*version, *count));
-        author.stale_looks.extend(looks.filter(|(version, _)| uplink.was_written_again(*version)));
+        author.own_looks.call_off(|version| uplink.was_written_again(version));
     }
 
     /// [`crate::Input::ContentGone`]: the contents of a version are not in the chunk store, and whoever could be asked has
@@ -425,25 +424,14 @@ impl Contents {
     /// Has the driver look for contents.
     pub(crate) fn look<S: MetaStore>(&mut self, core: &mut Core<S>, file: FileId, version: RecordId, content: Content) {
         if let Some(author) = self.author_mut() {
-            *author.looks.entry(version).or_default() += 1;
+            author.own_looks.look_begun(version);
         }
         core.state.stage_output(Output::Seek { file, version, content });
     }
 
     /// The driver has looked. Whether nobody wants to know any more what it found.
     fn is_stale_look(&mut self, version: RecordId) -> bool {
-        let Some(Author { looks, stale_looks, .. }) = self.author_mut() else { return false };
-        for (looks, is_stale) in [(looks, false), (stale_looks, true)] {
-            let Some(count) = looks.get_mut(&version) else { continue };
-            *count -= 1;
-            if *count == 0 {
-                looks.remove(&version);
-            }
-            if is_stale {
-                return true;
-            }
-        }
-        false
+        self.author_mut().is_some_and(|author| author.own_looks.look_ended(version))
     }
 
     pub(crate) fn keep_sought(&mut self, held: HeldVersion) {
