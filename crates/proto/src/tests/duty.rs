@@ -1,6 +1,6 @@
 //! Who answers for contents from the write until they are at the home.
 
-use super::world::{HOME, World, big, name, top};
+use super::world::{HOME, World, big, name, small, top};
 use crate::{Held, Input, PeerId, Role};
 use std::time::Duration;
 use wayfs_types::request::{Answer, Change, Level, Request};
@@ -604,4 +604,44 @@ fn wants_of_unknown_origins_are_not_kept() {
             .unwrap();
     }
     assert!(home.contents.wants().len() <= 1, "{:?}", home.contents.wants());
+}
+
+/// Seed 722 with open files: a client told the home of a version, and a station of its contents. The station had another version by then,
+/// and took this one for a copy; the home orders it first. The station owed it for a copy that is gone, and never sent it.
+#[test]
+fn what_was_a_copy_at_a_station_and_is_the_file_at_its_home_goes_there() {
+    let mut world = World::new();
+    let station = world.add(Role::Station, "st@s");
+    let (ann, bob) = (world.add(Role::Client, "ann@a"), world.add(Role::Client, "bob@b"));
+    let up = world.connect(station, HOME);
+    world.settle();
+    world.connect(bob, station);
+    let far = world.connect(ann, HOME);
+    world.settle();
+    let file = world.create(bob, FileId::ROOT, "film");
+    world.store(bob, file, small("old"));
+    world.pass(Duration::from_secs(3));
+    assert_eq!(world.lookup(ann, FileId::ROOT, "film").unwrap().1.content, small("old"));
+    world.close(up);
+    world.hold_pushes(far, true);
+    let version = world.store(ann, file, big("ann's"));
+    world.pass(Duration::from_secs(1));
+    world.close(far);
+    world.store(bob, file, big("bob's"));
+    world.connect(ann, station);
+    world.pass(Duration::from_secs(5));
+    assert!(world.hosts[station].chunks.contains(&big("ann's").root().unwrap()), "the station has it");
+    world.destroy(ann);
+    world.connect(station, HOME);
+    world.pass(Duration::from_secs(5));
+    let (_, inode) = world.lookup(HOME, FileId::ROOT, "film").unwrap();
+    assert_eq!((inode.version, &inode.content), (version, &big("ann's")), "the home had it first");
+    world.input(station, Input::Propagate { file, version });
+    world.pass(Duration::from_secs(5));
+    assert!(world.hosts[HOME].chunks.contains(&big("ann's").root().unwrap()), "it goes home");
+    assert_eq!(
+        world.hosts[station].replica.ledger().unwrap().at_station.unwrap().versions,
+        1,
+        "bob's is not asked for"
+    );
 }
