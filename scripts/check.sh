@@ -12,7 +12,7 @@ case ${1:-} in
     if ! cargo fmt --version >/dev/null 2>&1 || ! cargo clippy --version 2>/dev/null | grep -qF "clippy 0.1.$minor "; then
         echo "The formatter and Clippy of Rust 1.$minor are not installed: format and lints are not checked." && exit
     fi
-    packages="-p wayfs-types -p wayfs-wire -p wayfs-tree -p wayfs-content -p wayfs-policy -p wayfs-roam -p wayfs-proto -p wayfs-transfer -p wayfs-openfiles"
+    packages="-p wayfs-types -p wayfs-wire -p wayfs-tree -p wayfs-content -p wayfs-policy -p wayfs-roam -p wayfs-proto -p wayfs-transfer -p wayfs-openfiles -p wayfs-pagecache"
     cargo fmt --all --check
     # shellcheck disable=SC2086  # a list of words
     cargo clippy $packages --all-targets --quiet -- -D warnings

@@ -25,7 +25,7 @@ pub(super) struct KernelPages {
 }
 
 /// Pages that the kernel is asked to forget.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Renewal {
     file: FileId,
     had: Pages,

@@ -95,11 +95,19 @@ pub enum Branch {
     OpenFileSynced,
     /// An open file took no write, since the disk was full.
     WriteRefused,
+    /// A kernel forgot pages that it was told of.
+    PagesForgotten,
+    /// A kernel forgot pages before it was told of the size of a newer version.
+    PagesRenewedByAnswer,
+    /// A kernel kept pages at an open.
+    PagesKept,
+    /// A kernel sent what a mapping had stored.
+    PageWrittenBack,
 }
 
 impl Branch {
     /// Those that every long hunt must come by.
-    pub const ALL: [Self; 41] = [
+    pub const ALL: [Self; 45] = [
         Self::PushInterrupted,
         Self::PushRefused,
         Self::PushMissing,
@@ -141,6 +149,10 @@ impl Branch {
         Self::OpenFileRecovered,
         Self::OpenFileSynced,
         Self::WriteRefused,
+        Self::PagesForgotten,
+        Self::PagesRenewedByAnswer,
+        Self::PagesKept,
+        Self::PageWrittenBack,
     ];
 }
 
@@ -154,7 +166,11 @@ impl Branch {
             | Self::OpenFileRecovered
             | Self::OpenFileLeftBeside
             | Self::OpenFileSynced
-            | Self::WriteRefused => Some(Disaster::OpenFiles),
+            | Self::WriteRefused
+            | Self::PagesForgotten
+            | Self::PagesRenewedByAnswer
+            | Self::PagesKept
+            | Self::PageWrittenBack => Some(Disaster::OpenFiles),
             Self::Torn => Some(Disaster::Torn),
             Self::PushRefused | Self::DiskFull => Some(Disaster::Full),
             Self::WentBack | Self::Renewed => Some(Disaster::ClientBack),

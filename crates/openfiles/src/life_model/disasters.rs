@@ -1,7 +1,7 @@
 //! The last name goes, the daemon is killed, and the end of the world.
 
 use super::kernel::{Handle, Kernel};
-use super::world::{Dirty, Held, SOON, World, is_page_of, table};
+use super::world::{Dirty, Held, SOON, World, table};
 use crate::kernel_way::KernelWay;
 use crate::testing::file;
 use std::path::{Path, PathBuf};
@@ -120,14 +120,14 @@ impl World {
         assert_eq!(self.table.closing_len(), 0);
         self.open(false, false, false, false);
         let handle = self.kernel.handles.last().unwrap();
-        let (open, way, size) = (Arc::clone(&handle.open), handle.way, self.kernel.size);
+        let (open, way, size) = (Arc::clone(&handle.open), handle.way, self.kernel.cache.size);
         let newest = self.newest.lock().unwrap().clone();
         assert!(self.view == newest, "this machine shows an older version");
         assert_eq!(size, newest.len() as u64);
         if let KernelWay::Cached { .. } = way {
             self.fault(&open, &(0..size));
-            for (number, page) in &self.kernel.pages {
-                assert!(is_page_of(&newest, *number, size, &page.bytes), "page {number} is of an older version");
+            for number in self.kernel.cache.pages.keys() {
+                assert!(self.kernel.cache.shows(&newest, *number), "page {number} is of an older version");
             }
         }
     }

@@ -1,7 +1,7 @@
 //! What programs do with the file, and the kernel on their behalf.
 
-use super::kernel::{Handle, Kernel, PAGE, Page};
-use super::world::{Dirty, INLINE_COMMIT_MAX, SOON, World, is_page_of, put};
+use super::kernel::{Handle, PAGE};
+use super::world::{Dirty, INLINE_COMMIT_MAX, SOON, World, put};
 use crate::kernel_way::BackingId;
 use crate::kernel_way::KernelWay;
 use crate::testing::host_file;
@@ -27,7 +27,7 @@ impl World {
             self.table.empty(&open, 0).unwrap();
             self.changed(Vec::new());
             self.appended_to = None;
-            self.kernel.resize(0);
+            self.kernel.cache.resize(0);
         }
         let writes = match truncates && is_passthrough && !appends {
             true => Writes::Passthrough,
@@ -44,7 +44,7 @@ impl World {
         }
         if way == (KernelWay::Cached { keep: false }) {
             self.write_back();
-            self.kernel.drop_pages();
+            self.kernel.cache.drop_pages();
         }
         let body = match way {
             KernelWay::Cached { .. } => None,
@@ -75,15 +75,15 @@ impl World {
             let mut view = self.view.clone();
             put(&mut view, offset, data);
             self.appended_to = None;
-            self.kernel.size = self.kernel.size.max(offset + data.len() as u64);
+            self.kernel.cache.size = self.kernel.cache.size.max(offset + data.len() as u64);
             return self.changed(view);
         }
-        let place = if appends { self.kernel.size } else { offset };
+        let place = if appends { self.kernel.cache.size } else { offset };
         let is_first = self.dirty == Dirty::No;
         let went = self.table.write(&open, (!appends).then_some(place), data, 0).unwrap();
         let before = self.view.clone();
         if matches!(way, KernelWay::Cached { .. }) {
-            self.kernel.wrote(place, data, |number, bytes| is_page_of(&before, number, before.len() as u64, bytes));
+            self.kernel.cache.wrote(place, data, &before);
         }
         if appends {
             assert_eq!(went, before.len() as u64, "appended at the end of what this machine has");
@@ -96,9 +96,9 @@ impl World {
         let mut view = before;
         put(&mut view, went, data);
         self.changed(view);
-        self.kernel.size = self.kernel.size.max(place + data.len() as u64);
+        self.kernel.cache.size = self.kernel.cache.size.max(place + data.len() as u64);
         if went != place {
-            self.kernel.mix(&(place..place + data.len() as u64));
+            self.kernel.cache.mix(&(place..place + data.len() as u64));
             self.table.pages_are_wrong(self.id);
             self.forget_pages();
         }
@@ -128,19 +128,14 @@ impl World {
 
     /// Has the kernel read the pages of a range that it does not have.
     pub(super) fn fault(&mut self, open: &Arc<OpenFile>, range: &Range<u64>) {
-        for number in Kernel::numbers(&(range.start..range.end.min(self.kernel.size))) {
-            let start = number * PAGE;
-            if self.kernel.pages.contains_key(&number) || start >= self.kernel.size {
+        for number in self.kernel.cache.lacks(range) {
+            let start = self.kernel.cache.start_of(number);
+            if start >= self.kernel.cache.size {
                 continue;
             }
-            let mut bytes = self.table.read(open, start..start + PAGE, SOON).unwrap().to_vec();
+            let bytes = self.table.read(open, start..start + PAGE, SOON).unwrap().to_vec();
             self.observe();
-            if start + (bytes.len() as u64) < self.kernel.size.min(start + PAGE) {
-                // A short read says where the file ends.
-                self.kernel.resize(start + bytes.len() as u64);
-            }
-            bytes.resize(PAGE as usize, 0);
-            self.kernel.pages.insert(number, Page { bytes, is_dirty: false, is_mixed: false });
+            self.kernel.cache.has_read(number, bytes);
         }
     }
 
@@ -152,9 +147,9 @@ impl World {
         match handle.way {
             KernelWay::Passthrough(_) => {}
             KernelWay::Direct(_) => self.store_in_body(at, page, byte),
-            KernelWay::Cached { .. } if page * PAGE < self.kernel.size => {
+            KernelWay::Cached { .. } if page * PAGE < self.kernel.cache.size => {
                 self.fault(&open, &(page * PAGE..page * PAGE + 1));
-                if let Some(page) = self.kernel.pages.get_mut(&page) {
+                if let Some(page) = self.kernel.cache.pages.get_mut(&page) {
                     page.bytes[7] = byte;
                     (page.is_dirty, page.is_mixed) = (true, true);
                 }
@@ -196,10 +191,7 @@ impl World {
             return;
         };
         let open = Arc::clone(&self.kernel.handles[at].open);
-        for (offset, bytes) in self.kernel.take_dirty() {
-            if bytes.is_empty() {
-                continue;
-            }
+        for (offset, bytes) in self.kernel.cache.take_dirty() {
             self.table.write(&open, Some(offset), &bytes, 0).unwrap();
             let mut view = self.view.clone();
             put(&mut view, offset, &bytes);
@@ -228,12 +220,11 @@ impl World {
     fn resize(&mut self, open: &Arc<OpenFile>, size: u64) {
         self.table.truncate(open, size, 0).unwrap();
         let mut view = self.view.clone();
-        let len = view.len() as u64;
-        self.kernel.extend(size, |number, bytes| is_page_of(&view, number, len, bytes));
+        self.kernel.cache.extend(size, &view);
         view.resize(size as usize, 0);
         self.appended_to = None;
         self.changed(view);
-        self.kernel.resize(size);
+        self.kernel.cache.resize(size);
     }
 
     pub(super) fn flush(&mut self, which: usize) {

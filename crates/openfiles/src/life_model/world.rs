@@ -1,6 +1,6 @@
 //! The world of one file: its table, engine, host and kernel, and what all of them should show.
 
-use super::kernel::{Handle, Kernel, ModelHost, PAGE};
+use super::kernel::{Handle, Kernel, ModelHost};
 use super::steps::Step;
 use crate::kernel_way::KernelWay;
 use crate::table::TableSettings;
@@ -71,12 +71,6 @@ pub(super) fn put(bytes: &mut Vec<u8>, offset: u64, data: &[u8]) {
     let end = offset as usize + data.len();
     bytes.resize(bytes.len().max(end), 0);
     bytes[offset as usize..end].copy_from_slice(data);
-}
-
-/// What of a file a page shows.
-pub(super) fn shown(bytes: &[u8], number: u64, size: u64) -> Option<&[u8]> {
-    let end = size.min((number + 1) * PAGE) as usize;
-    bytes.get((number * PAGE) as usize..end)
 }
 
 pub(super) fn table(fake: &Arc<Fake>, directory: &Path) -> FileTable {
@@ -287,8 +281,8 @@ impl World {
     pub(super) fn forget(&mut self) {
         let Some(renewal) = self.kernel.told.pop_front() else { return };
         self.write_back();
-        self.kernel.drop_pages();
-        self.kernel.knows_attributes = false;
+        self.kernel.cache.drop_pages();
+        self.kernel.cache.knows_size = false;
         if let Some(renewal) = renewal {
             self.table.pages_renewed(&renewal);
         }
@@ -304,14 +298,14 @@ impl World {
         self.observe();
         let is_cached = |handle: &Handle| matches!(handle.way, KernelWay::Cached { .. });
         let Some(at) = self.kernel.find(0, is_cached) else { return };
-        if !self.kernel.knows_attributes {
+        if !self.kernel.cache.knows_size {
             self.look();
         }
-        assert_eq!(self.kernel.size, self.view.len() as u64, "the kernel has another length");
-        let (open, size) = (Arc::clone(&self.kernel.handles[at].open), self.kernel.size);
+        assert_eq!(self.kernel.cache.size, self.view.len() as u64, "the kernel has another length");
+        let (open, size) = (Arc::clone(&self.kernel.handles[at].open), self.kernel.cache.size);
         self.fault(&open, &(0..size));
-        for (number, page) in &self.kernel.pages {
-            assert!(is_page_of(&self.view, *number, size, &page.bytes), "page {number} is not of the file");
+        for number in self.kernel.cache.pages.keys() {
+            assert!(self.kernel.cache.shows(&self.view, *number), "page {number} is not of the file");
         }
     }
 
@@ -323,11 +317,11 @@ impl World {
         self.observe();
         if let Some(renewal) = renewal {
             self.write_back();
-            self.kernel.drop_pages();
+            self.kernel.cache.drop_pages();
             self.table.pages_renewed(&renewal);
         }
-        self.kernel.resize(size);
-        self.kernel.knows_attributes = true;
+        self.kernel.cache.resize(size);
+        self.kernel.cache.knows_size = true;
     }
 
     /// Looks at the file as requests show it.
@@ -384,14 +378,9 @@ impl World {
 
     /// Each page of the kernel shows what the file was at some time.
     pub(super) fn check_pages(&self) {
-        let size = self.kernel.size;
-        for (number, page) in self.kernel.pages.iter().filter(|(_, page)| !page.is_mixed && !page.is_dirty) {
-            let is_known = self.views.iter().rev().any(|view| is_page_of(view, *number, size, &page.bytes));
+        for number in self.kernel.cache.clean() {
+            let is_known = self.views.iter().rev().any(|view| self.kernel.cache.shows(view, number));
             assert!(is_known, "page {number} shows what the file never was");
         }
     }
-}
-
-pub(super) fn is_page_of(view: &[u8], number: u64, size: u64, page: &[u8]) -> bool {
-    shown(view, number, size).is_some_and(|shown| page.starts_with(shown))
 }

@@ -95,6 +95,7 @@ impl World {
                 // One that is clean and that nobody has open is in no table any more.
                 view.is_dirty = if open.is_beside() { view.is_dirty } else { is_dirty };
                 self.observe(index, file);
+                self.tell_kernel_of_wrong_pages(index);
                 if let Some(open) = self.hosts[index].open.as_mut().filter(|_| result.is_ok()) {
                     open.wanted.remove(&file);
                 }

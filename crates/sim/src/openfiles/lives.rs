@@ -198,9 +198,7 @@ impl World {
         for file in due {
             self.begin_commit(index, file, None);
         }
-        self.on_table(index, |table| {
-            while table.poll_wrong_pages().is_some() {}
-            table.tend_journals();
-        });
+        self.tell_kernel_of_wrong_pages(index);
+        self.on_table(index, |table| table.tend_journals());
     }
 }

@@ -7,11 +7,13 @@
 //! * `staging`: the disk of what no record holds;
 //! * `side`: what the table sees of its host;
 //! * `programs`: what programs do;
+//! * `kernel`: what the kernel keeps for them;
 //! * `commits`: commits, step by step;
 //! * `lives`: how a table begins and ends, and what comes back;
 //! * `views`: what each host has to show, and what shows.
 
 mod commits;
+mod kernel;
 mod lives;
 mod programs;
 mod side;
@@ -21,6 +23,7 @@ mod views;
 use crate::host::{Expectation, Host, name_of};
 use crate::world::{Event, World};
 use commits::Running;
+use kernel::Kernel;
 use programs::Handle;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -51,6 +54,8 @@ pub struct OpenFilesPlan {
     pub scale: u64,
     /// Longest file that is kept in memory.
     pub memory_max: usize,
+    /// How long a page of the kernel is, in bytes.
+    pub page_len: u64,
     /// Most uncommitted bytes that a close commits at once.
     pub inline_commit_max: u64,
     /// One step in so many ends the process in its middle.
@@ -70,6 +75,7 @@ impl OpenFilesPlan {
             inline_commit_max: [100, 5000, 256 << 10][random.random_range(0..3)],
             ends_one_in: [30, 300, 3000][random.random_range(0..3)],
             sync_max: [SYNC_MAX, SYNC_MAX, Duration::from_secs(2)][random.random_range(0..3)],
+            page_len: [512, 4096, 16 << 10][random.random_range(0..3)],
         }
     }
 }
@@ -91,6 +97,7 @@ pub(crate) struct OpenHost {
     table: Option<Rc<FileTable>>,
     handles: Vec<Handle>,
     handles_opened: u64,
+    kernel: Kernel,
     commits: BTreeMap<FileId, Running>,
     /// Stores that the engine was asked for.
     requests: BTreeMap<RequestId, FileId>,
@@ -116,6 +123,10 @@ pub(crate) enum OpenEvent {
     Commit(FileId),
     /// The table hears that a file changed.
     News(FileId),
+    /// The kernel hears which pages are out of date.
+    Forget,
+    /// It sends what mappings of a file stored.
+    WriteBack(FileId),
     /// A program that syncs looks whether all is durable.
     Durable { handle: u64, through: u64 },
     /// The process ended in the middle of a step.
@@ -154,6 +165,7 @@ impl World {
             table: None,
             handles: Vec::new(),
             handles_opened: 0,
+            kernel: Kernel::default(),
             commits: BTreeMap::new(),
             requests: BTreeMap::new(),
             views: BTreeMap::new(),
@@ -177,9 +189,12 @@ impl World {
             OpenEvent::News(file) => {
                 self.on_table(index, |table| table.changed_elsewhere(file));
                 self.observe(index, file);
+                self.tell_kernel(index, file);
                 // The kernel asks again for what it was told to forget.
                 self.ask(index, Request::Attributes { file }, Expectation::Nothing);
             }
+            OpenEvent::Forget => self.forget_pages(index),
+            OpenEvent::WriteBack(file) => self.write_back(index, file),
             OpenEvent::Durable { handle, through } => self.look_whether_durable(index, handle, through),
             OpenEvent::Ended => self.crash(index),
         }
@@ -321,6 +336,7 @@ impl Host {
         // First the disk: what a table does as it is dropped is not done by a process that ended.
         open.disk = open.disk.next_life();
         open.handles.clear();
+        open.kernel = Kernel::default();
         open.commits.clear();
         open.requests.clear();
         open.wanted.clear();

@@ -6,11 +6,12 @@ use crate::coverage::Branch;
 use crate::host::{Expectation, name_of};
 use crate::world::World;
 use rand::Rng;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 use wayfs_openfiles::kernel_way::KernelWay;
 use wayfs_openfiles::open_file::Extend;
-use wayfs_openfiles::{Access, EarlyClose, OpenFile, Writes};
+use wayfs_openfiles::{Access, EarlyClose, OpenFile};
 use wayfs_types::request::Request;
 use wayfs_types::{FileId, FsError};
 
@@ -23,12 +24,20 @@ const ROOM: u64 = 1 << 30;
 pub(super) struct Handle {
     number: u64,
     pub(super) file: FileId,
-    open: Arc<OpenFile>,
-    access: Access,
+    pub(super) open: Arc<OpenFile>,
+    pub(super) access: Access,
     appends: bool,
     way: KernelWay,
     /// What its program waits for.
     waits: Waits,
+}
+
+/// What became of a write.
+pub(super) struct Sent {
+    /// Where its first byte is.
+    went: u64,
+    /// What the file was before.
+    before: Vec<u8>,
 }
 
 /// What a program waits for.
@@ -70,7 +79,7 @@ impl World {
             return self.open_a_file(index);
         }
         let at = self.random.random_range(0..handles);
-        match self.random.random_range(0..20) {
+        match self.random.random_range(0..24) {
             0..9 => {
                 let offset = self.offset();
                 self.write(index, at, offset);
@@ -79,7 +88,13 @@ impl World {
             11 => self.zero(index, at),
             12..14 => self.sync_handle(index, at),
             14..18 => self.close(index, at),
-            _ => self.read_part(index, at),
+            18 => self.read_part(index, at),
+            _ => {
+                let handle = self.handle(index, at, Access::Read);
+                if let Some((open, access)) = handle.map(|handle| (Arc::clone(&handle.open), handle.access)) {
+                    self.use_pages(index, &open, access);
+                }
+            }
         }
     }
 
@@ -90,8 +105,11 @@ impl World {
         // The walk to its name: where the parent is to be asked, its answer comes with the next open.
         let walk = Request::Lookup { parent: FileId::ROOT, name: name_of(&format!("open{number}")) };
         self.ask(index, walk, Expectation::Nothing);
+        if self.random.random_ratio(1, 20) {
+            self.drop_inode(index, file);
+        }
         let Some(inode) = self.inode(index, file) else { return };
-        let access = if self.random.random_bool(0.8) { Access::Write } else { Access::Read };
+        let access = if self.random.random_bool(0.7) { Access::Write } else { Access::Read };
         let empties = access == Access::Write && self.random.random_bool(0.2);
         let appends = access == Access::Write && !empties && self.random.random_bool(0.3);
         self.note(|| format!("host {index} opens {file}: {access:?}, empties {empties}, appends {appends}"));
@@ -104,16 +122,23 @@ impl World {
                 (view.is_dirty, view.appended_at, view.taken_at) = (false, None, None);
             }
         }
+        // The kernel may believe the size that it was told last.
+        if self.random.random_bool(0.5) || self.pages(index, file).is_some_and(|pages| !pages.knows_size) {
+            self.look_at_size(index, file);
+        }
         let Some(open) = self.on_table(index, |table| table.open_file(file, &inode, access)) else { return };
         self.observe(index, file);
         if empties {
             self.empty(index, file, &open);
         }
-        let way = self.on_table(index, |table| table.kernel_open(&open, access, Writes::ByRequest, &|_| None));
+        let way = self.open_in_kernel(index, &open, access);
         let (Some(way), Some(host)) = (way, self.hosts[index].open.as_mut()) else { return };
         host.handles_opened += 1;
         let number = host.handles_opened;
-        host.handles.push(Handle { number, file, open, access, appends, way, waits: Waits::No });
+        host.handles.push(Handle { number, file, open: Arc::clone(&open), access, appends, way, waits: Waits::No });
+        if access == Access::Read && self.random.random_bool(0.5) {
+            self.read_pages(index, file, &open, ALL);
+        }
     }
 
     fn empty(&mut self, index: usize, file: FileId, open: &OpenFile) {
@@ -124,6 +149,9 @@ impl World {
         view.begin(Vec::new());
         let done = self.on_table(index, |table| table.empty(open, 0));
         self.acknowledge(index, file, done, None);
+        if let (Some(Ok(())), Some(pages)) = (done, self.pages(index, file)) {
+            pages.resize(0);
+        }
         if let Some(view) = self.view(index, file) {
             view.emptied = Some(before).filter(|_| is_only_emptied);
             // What it was before cannot be told.
@@ -192,16 +220,39 @@ impl World {
         let Some(handle) = self.handle(index, at, Access::Write) else { return };
         let (file, open, appends) = (handle.file, Arc::clone(&handle.open), handle.appends);
         let data = self.fresh_bytes();
-        let Some(view) = self.view(index, file) else { return };
-        let end = view.bytes.len();
-        let start = if appends { end } else { usize::try_from(offset).unwrap_or(end) };
-        let appended_at = appends.then(|| view.appended_at.unwrap_or(end));
-        let mut next = view.bytes.clone();
-        next.resize(end.max(start + data.len()), 0);
-        next[start..start + data.len()].copy_from_slice(&data);
+        let Some(pages) = self.pages(index, file) else { return };
+        let place = if appends { pages.size } else { offset };
+        let Some(Sent { went, before }) = self.send_write(index, &open, (!appends).then_some(offset), &data) else {
+            return;
+        };
+        let Some(pages) = self.pages(index, file) else { return };
+        pages.wrote(place, &data, &before);
+        if went != place {
+            pages.mix(&(place..place + data.len() as u64));
+            self.on_table(index, |table| table.pages_are_wrong(file));
+            self.tell_kernel(index, file);
+        }
+    }
+
+    /// A request to write, at a place or at the end. What became of it, unless it failed.
+    pub(super) fn send_write(
+        &mut self,
+        index: usize,
+        open: &Arc<OpenFile>,
+        place: Option<u64>,
+        data: &[u8],
+    ) -> Option<Sent> {
+        let file = open.id();
+        let view = self.view(index, file)?;
+        let before = view.bytes.clone();
+        let start = place.map_or(before.len(), |place| usize::try_from(place).unwrap_or(before.len()));
+        let appended_at = place.is_none().then(|| view.appended_at.unwrap_or(before.len()));
+        let mut next = before.clone();
+        next.resize(before.len().max(start + data.len()), 0);
+        next[start..start + data.len()].copy_from_slice(data);
         view.begin(next);
-        self.note(|| format!("host {index} writes {} bytes of {file} at {start}, appending {appends}", data.len()));
-        let done = self.on_table(index, |table| table.write(&open, (!appends).then_some(offset), &data, 0));
+        self.note(|| format!("host {index} writes {} bytes of {file} at {start}, {place:?}", data.len()));
+        let done = self.on_table(index, |table| table.write(open, place, data, 0));
         let is_known = self.view(index, file).is_some_and(|view| !view.is_unknown);
         if let Some(Ok(went)) = done
             && went != start as u64
@@ -210,6 +261,26 @@ impl World {
             self.violate("an append goes to the end", format!("host {index}, {file}: to {went} and not {start}"));
         }
         self.acknowledge(index, file, done.map(|done| done.map(|_| ())), appended_at);
+        Some(Sent { went: done?.ok()?, before })
+    }
+
+    /// What the kernel drops of a file whose bytes are to be zeros.
+    fn drop_range(&mut self, index: usize, file: FileId, range: Range<u64>) {
+        self.write_back(index, file);
+        if let Some(pages) = self.pages(index, file) {
+            let numbers = pages.numbers(&range);
+            pages.pages.retain(|number, _| !numbers.contains(number));
+        }
+    }
+
+    /// A read through the kernel, or a store through a mapping.
+    fn use_pages(&mut self, index: usize, open: &Arc<OpenFile>, access: Access) {
+        if access == Access::Write && self.random.random_bool(0.3) {
+            return self.store_in_page(index, open.id(), open);
+        }
+        let start = self.offset();
+        let end = start + self.offset();
+        self.read_pages(index, open.id(), open, start..end);
     }
 
     fn truncate(&mut self, index: usize, at: usize) {
@@ -217,13 +288,18 @@ impl World {
         let (file, open) = (handle.file, Arc::clone(&handle.open));
         let size = self.offset();
         let Some(view) = self.view(index, file) else { return };
-        let mut next = view.bytes.clone();
+        let before = view.bytes.clone();
+        let mut next = before.clone();
         next.resize(usize::try_from(size).unwrap_or(0), 0);
         view.begin(next);
         self.note(|| format!("host {index} makes {file} {size} bytes long"));
         let done = self.on_table(index, |table| table.truncate(&open, size, 0));
         let is_answered = done.is_some();
         self.acknowledge(index, file, done, None);
+        if let (Some(Ok(())), Some(pages)) = (done, self.pages(index, file)) {
+            pages.extend(size, &before);
+            pages.resize(size);
+        }
         if is_answered && self.random.random_bool(0.4) {
             // As who writes a file anew in part: between there is a hole, whatever was there before.
             let scale = self.plan.open_files.map_or(1, |plan| plan.scale);
@@ -236,6 +312,7 @@ impl World {
         let Some(handle) = self.handle(index, at, Access::Write) else { return };
         let (file, open) = (handle.file, Arc::clone(&handle.open));
         let (start, len) = (self.offset(), self.offset());
+        self.drop_range(index, file, start..start + len);
         let Some(view) = self.view(index, file) else { return };
         let mut next = view.bytes.clone();
         let ends = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(next.len());
@@ -270,6 +347,7 @@ impl World {
         let Some(handle) = self.handle(index, at, Access::Write) else { return };
         let (file, number) = (handle.file, handle.number);
         self.note(|| format!("host {index} syncs {file}"));
+        self.write_back(index, file);
         self.set_waits(index, number, Waits::Sync);
         self.begin_commit(index, file, Some(number));
     }
@@ -288,6 +366,9 @@ impl World {
         let (file, number, open) = (handle.file, handle.number, Arc::clone(&handle.open));
         let reads = handle.access == Access::Read;
         self.note(|| format!("host {index} closes {file}"));
+        if !reads {
+            self.write_back(index, file);
+        }
         if reads || open.is_only_emptied() {
             return self.end_handle(index, number);
         }
@@ -321,10 +402,13 @@ impl World {
         let Handle { file, open, access, way, .. } = open.handles.remove(at);
         self.on_table(index, |table| table.kernel_close(&open, access, way));
         self.observe(index, file);
-        self.on_table(index, |table| table.catch_up(&open));
+        let missed = self.on_table(index, |table| table.catch_up(&open));
         self.observe(index, file);
         self.on_table(index, |table| table.close_file(&open, access));
         self.observe(index, file);
+        if missed == Some(true) {
+            self.tell_kernel(index, file);
+        }
         let is_left = self.on_table(index, |table| open.is_dirty() && !table.is_closing(file));
         if is_left == Some(true) && access == Access::Write {
             self.begin_commit(index, file, None);

@@ -14,6 +14,8 @@ use super::AT_ONCE;
 
 /// Most commits of one file whose records a kill may take.
 const STORED_MAX: usize = 16;
+/// Most of what a file was that is kept for comparison with the pages of a kernel.
+const PAST_MAX: usize = 12;
 /// Longer than any file.
 pub(super) const ALL: std::ops::Range<u64> = 0..1 << 40;
 
@@ -23,6 +25,10 @@ pub(super) struct View {
     pub(super) bytes: Vec<u8>,
     /// What it becomes if the step that is under way is done.
     pub(super) next: Option<Vec<u8>>,
+    /// What it was before, since the kernel had no page of it; the oldest first.
+    past: VecDeque<Vec<u8>>,
+    /// That is not all of it.
+    is_past_cut: bool,
     /// Something of it is in no record.
     pub(super) is_dirty: bool,
     /// Programs were told of bytes that no commit has stored yet, whatever the table says of it.
@@ -117,9 +123,9 @@ impl View {
         bytes.ends_with(appended).then(|| bytes.len() - appended.len())
     }
 
-    /// A program is about to change it.
+    /// A program is about to change it. If a step before was not answered, the process ended in it, and there is no other.
     pub(super) fn begin(&mut self, next: Vec<u8>) {
-        self.next = Some(next);
+        self.next.get_or_insert(next);
     }
 
     /// Whether a kill may leave these bytes. A step that nobody was answered may have been done in part.
@@ -131,10 +137,31 @@ impl View {
         self.bytes == bytes || self.emptied.as_deref() == Some(bytes) || self.next.as_ref().is_some_and(is_part)
     }
 
+    fn become_other(&mut self, bytes: Vec<u8>) -> Vec<u8> {
+        let before = std::mem::replace(&mut self.bytes, bytes);
+        if self.past.len() == PAST_MAX {
+            self.past.pop_front();
+            self.is_past_cut = true;
+        }
+        self.past.push_back(before.clone());
+        before
+    }
+
+    /// The kernel has no page of it any more.
+    pub(super) fn forget_past(&mut self) {
+        self.past.clear();
+        self.is_past_cut = false;
+    }
+
+    /// Whether a page may be one of what the file is, or was.
+    pub(super) fn may_have_been(&self, shows: impl Fn(&[u8]) -> bool) -> bool {
+        self.is_past_cut || self.is_unknown || shows(&self.bytes) || self.past.iter().any(|past| shows(past))
+    }
+
     /// It is told that it did.
     pub(super) fn acknowledge(&mut self) {
         if let Some(next) = self.next.take() {
-            self.bytes = next;
+            self.become_other(next);
             (self.is_dirty, self.is_owed) = (true, true);
             self.record = None;
         }
@@ -226,7 +253,8 @@ impl World {
         if std::mem::take(&mut view.is_unknown) {
             let appended = moved.as_ref().filter(|appended| bytes.ends_with(appended));
             view.appended_at = appended.map(|appended| bytes.len() - appended.len());
-            (view.bytes, view.is_owed) = (bytes.to_vec(), is_dirty);
+            view.become_other(bytes.to_vec());
+            view.is_owed = is_dirty;
         }
         let is_lost = !is_dirty && view.is_owed && engine.as_deref() != Some(&view.bytes[..]);
         view.is_owed &= is_dirty;
@@ -237,7 +265,7 @@ impl World {
         if view.bytes == bytes {
             return;
         }
-        let before = std::mem::replace(&mut view.bytes, bytes.to_vec());
+        let before = view.become_other(bytes.to_vec());
         view.record = None;
         if let Some(appended) = moved.filter(|appended| bytes.ends_with(appended)) {
             let upon = &bytes[..bytes.len() - appended.len()];
@@ -317,6 +345,7 @@ impl World {
                     let line = format!("host {index}, {file}: {}", difference(&wanted, &bytes));
                     self.violate("in the end all machines read the same", line);
                 }
+                self.check_kernel(index, file, &inode, &wanted);
             }
         }
     }
