@@ -1,4 +1,5 @@
 use crate::ChildRole;
+use crate::contents::repair::Found;
 use crate::parent::LinkState;
 use crate::testing::{Machine, Plan, create, eventually, noise};
 use bytes::Bytes;
@@ -421,6 +422,25 @@ fn a_tree_that_names_one_node_a_thousand_times_costs_one_look() {
     for _ in 0..3 {
         assert!(home.volume.contents().has_all(&bomb));
     }
+}
+
+/// A list node names chunks that may not be there.
+#[test]
+fn what_is_looked_for_is_there_when_all_its_chunks_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = Machine::home(&dir.path().join("home"));
+    let mut sink = MemorySink::default();
+    let content = wayfs_content::build(&Bytes::from(noise(3 << 20, 71)), &mut sink).unwrap();
+    let version = RecordId::new(home.origin(), 1 << 20).unwrap();
+    let find = || home.volume.settings.runtime.block_on(home.volume.find_whole(FileId::ROOT, version, &content));
+    let (lists, chunks): (Vec<_>, Vec<_>) =
+        sink.chunks.iter().partition(|(digest, _)| Some(**digest) == content.root());
+    assert_eq!(find(), Found::Lacks);
+    for (digest, bytes) in lists.into_iter().chain(chunks) {
+        assert_eq!(find(), Found::Lacks, "before {digest}");
+        home.volume.contents().put(*digest, bytes.clone()).unwrap();
+    }
+    assert_eq!(find(), Found::Whole);
 }
 
 /// A station whose restart made it forget a push: the home names what it has, and lacks it.
