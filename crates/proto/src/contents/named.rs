@@ -168,7 +168,8 @@ impl Contents {
         for pair in cut {
             let (Key::Inode(file), Some(Image::Inode(inode))) = (&pair.key, &pair.image) else { continue };
             let owed = Self::owed(core, inode.version)?;
-            let is_elsewhere = owed.is_some_and(|owed| owed.file != *file && owed.content == inode.content);
+            let is_copy = *file == FileId::made_by(inode.version);
+            let is_elsewhere = owed.is_some_and(|owed| owed.file != *file && owed.content == inode.content) && !is_copy;
             let is_announced = self.announced.has(&inode.content) && Self::missing(core, inode.version)?.is_none();
             // What was a copy here may be the file itself there: nobody needs it by the copy, which goes.
             if is_elsewhere || is_announced {
