@@ -212,7 +212,8 @@ mod tests {
         let (done, finished) = mpsc::channel();
         workers.run(move || done.send(()).unwrap()).unwrap();
         finished.recv_timeout(Duration::from_secs(5)).expect("the last one works on");
-        assert_eq!(threads(), 1);
+        // Another may have come for the job, if the last one was not back from the one before.
+        eventually(|| threads() == 1);
     }
 
     #[test]
