@@ -167,6 +167,9 @@ impl Contents {
         }
         for pair in cut {
             let (Key::Inode(file), Some(Image::Inode(inode))) = (&pair.key, &pair.image) else { continue };
+            if inode.content.root().is_none() {
+                continue;
+            }
             let owed = Self::owed(core, inode.version)?;
             let is_copy = *file == FileId::made_by(inode.version);
             let is_elsewhere = owed.is_some_and(|owed| owed.file != *file && owed.content == inode.content) && !is_copy;
@@ -174,7 +177,7 @@ impl Contents {
             // What was a copy here may be the file itself there: nobody needs it by the copy, which goes.
             if is_elsewhere || is_announced {
                 self.owe(core, inode.version, *file, inode.content.clone())?;
-            } else if inode.content.root().is_some() && !Self::shows(core, *file, inode)? {
+            } else if !Self::shows(core, *file, inode)? {
                 self.look_here(core, *file, inode)?;
             }
         }
