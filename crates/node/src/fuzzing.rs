@@ -88,7 +88,7 @@ impl Signers {
         list.home = self.one(list.number as u8 / 64 * 2).id();
         for (at, entry) in list.entries.iter_mut().enumerate() {
             let home = entry.role == ServerKind::Home;
-            entry.node = if home { list.home } else { self.one(1 + at as u8).id() };
+            entry.node = if home { list.home } else { self.one((at as u8).wrapping_add(1)).id() };
         }
         Some(list)
     }
