@@ -1,7 +1,7 @@
 //! Journals of open files with any contents and right sums: a daemon begins with whatever stands there.
 
 use super::journal::{Entry, Held, Image, segment_of};
-use super::journal_tests::{bench, pattern};
+use super::journal_bench::{bench, pattern};
 use super::loading::Base;
 use super::testing::{file, record};
 use proptest::prelude::*;

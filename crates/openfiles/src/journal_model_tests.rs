@@ -1,6 +1,6 @@
 //! A file whose daemon is killed at any moment against a vector of bytes, over random operations.
 
-use super::journal_tests::{Bench, LONG, SOON, bench, pattern, put};
+use super::journal_bench::{Bench, LONG, SOON, bench, pattern, put};
 use super::open_file::Extend;
 use super::testing::file;
 use super::*;

@@ -86,7 +86,11 @@ mod elsewhere_tests;
 #[cfg(test)]
 mod journal_any_tests;
 #[cfg(test)]
+mod journal_bench;
+#[cfg(test)]
 mod journal_model_tests;
+#[cfg(test)]
+mod journal_record_tests;
 #[cfg(test)]
 mod journal_tests;
 #[cfg(test)]
