@@ -167,17 +167,9 @@ impl Contents {
         }
         for pair in cut {
             let (Key::Inode(file), Some(Image::Inode(inode))) = (&pair.key, &pair.image) else { continue };
-            if inode.content.root().is_none() {
-                continue;
-            }
-            let owed = Self::owed(core, inode.version)?;
-            let is_copy = *file == FileId::made_by(inode.version);
-            let is_elsewhere = owed.is_some_and(|owed| owed.file != *file && owed.content == inode.content) && !is_copy;
-            let is_announced = self.announced.has(&inode.content) && Self::missing(core, inode.version)?.is_none();
-            // What was a copy here may be the file itself there: nobody needs it by the copy, which goes.
-            if is_elsewhere || is_announced {
+            if self.announced.has(&inode.content) && Self::missing(core, inode.version)?.is_none() {
                 self.owe(core, inode.version, *file, inode.content.clone())?;
-            } else if !Self::shows(core, *file, inode)? {
+            } else if inode.content.root().is_some() && !Self::shows(core, *file, inode)? {
                 self.look_here(core, *file, inode)?;
             }
         }
@@ -236,12 +228,16 @@ impl Contents {
         Ok(())
     }
 
-    /// Has the driver look for the contents of a version, unless it is known who has them.
+    /// Has the driver look for the contents of a version that a file shows, unless it is known who has them.
     fn look_here<S: MetaStore>(&mut self, core: &mut Core<S>, file: FileId, inode: &Inode) -> Result<(), StorageError> {
         let version = inode.version;
+        if let Some(owed) = Self::owed(core, version)? {
+            // What was a copy here may be the file itself there: nobody needs it by the copy, which goes.
+            let is_elsewhere = owed.file != file && file != FileId::made_by(version) && owed.content == inode.content;
+            return if is_elsewhere { self.owe(core, version, file, owed.content) } else { Ok(()) };
+        }
         let is_known = self.stable_alone(version).is_some()
             || core.state.marks(version.origin())?.stable >= version.sequence()
-            || Self::owed(core, version)?.is_some()
             || Self::missing(core, version)?.is_some();
         let Some(Carrier { named, .. }) = self.carrier_mut().filter(|_| !is_known) else { return Ok(()) };
         if named.under_way.contains_key(&version) {

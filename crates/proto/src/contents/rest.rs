@@ -16,7 +16,7 @@ pub(crate) struct Rest {
 impl Rest {
     /// What was done was dropped. A rest that lasts already does not become longer.
     pub(crate) fn begin(&mut self, now: Time) {
-        if self.until.is_none() {
+        if !self.lasts(now) {
             self.pause = (self.pause * 2).clamp(PAUSE_MIN, PAUSE_MAX);
             self.until = Some(now + self.pause);
         }
@@ -57,5 +57,8 @@ mod tests {
         rest.be_short();
         rest.begin(now);
         assert_eq!(rest.timeout(), Some(now + Duration::from_secs(1)));
+        // Nobody looked whether it had ended.
+        rest.begin(now + Duration::from_secs(9));
+        assert_eq!(rest.timeout(), Some(now + Duration::from_secs(11)));
     }
 }
