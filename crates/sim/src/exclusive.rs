@@ -21,6 +21,14 @@ const INPUT_RECORDS_MAX: u64 = 64;
 /// A directory and a name there.
 type Place = (FileId, Name);
 
+/// A change that may make a name.
+#[derive(Debug)]
+struct Making {
+    change: Change,
+    /// How many removals of the name had been asked for when it was asked for; `None` if one was under way.
+    removals: Option<u64>,
+}
+
 /// Who was told what of names.
 #[derive(Debug, Default)]
 pub(crate) struct Makers {
@@ -30,9 +38,8 @@ pub(crate) struct Makers {
     asked: BTreeMap<Place, u32>,
     /// Removals that were asked for at any time.
     removals: BTreeMap<Place, u64>,
-    /// Who waits to hear whether it made a name by which changes, and how many removals of it had been asked for when it asked; `None` if
-    /// one was under way.
-    waiting: BTreeMap<(usize, Place), Vec<(Change, Option<u64>)>>,
+    /// Who waits to hear whether it made a name.
+    waiting: BTreeMap<(usize, Place), Vec<Making>>,
     /// Names of which nothing is known.
     lost: BTreeSet<Place>,
 }
@@ -50,8 +57,8 @@ impl Makers {
     fn heard(&mut self, index: usize, place: &Place, change: &Change) -> bool {
         let waiting = self.waiting.entry((index, place.clone())).or_default();
         // Of two that are the same the first counts.
-        let at = waiting.iter().position(|(asked, _)| asked == change);
-        let removals = at.and_then(|at| waiting.remove(at).1);
+        let at = waiting.iter().position(|making| making.change == *change);
+        let removals = at.and_then(|at| waiting.remove(at).removals);
         removals == Some(self.removals_of(place))
     }
 
@@ -162,7 +169,7 @@ impl World {
         }
         if let Some(place) = made(change) {
             let removals = self.makers.is_known(&place).then(|| self.makers.removals_of(&place));
-            self.makers.waiting.entry((index, place)).or_default().push((change.clone(), removals));
+            self.makers.waiting.entry((index, place)).or_default().push(Making { change: change.clone(), removals });
         }
     }
 
