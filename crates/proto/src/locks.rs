@@ -21,12 +21,12 @@ use crate::locks::mail::LockMail;
 use crate::locks::relay::Relays;
 use crate::locks::requests::LockAsk;
 use crate::locks::rounds::LockRounds;
-use crate::locks::table::LockTable;
+use crate::locks::table::{ANY_OWNER, LockTable};
 use crate::locks::taken_along::TakenAlong;
 use crate::locks::vouched::Vouched;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use wayfs_types::request::{LockFamily, LockOwner, RequestId};
+use wayfs_types::request::{LockFamily, LockOwner, LockRequest, RequestId};
 use wayfs_types::{FileId, Life, OriginId, Time};
 use wayfs_wire::AskId;
 
@@ -88,6 +88,12 @@ impl Locks {
     /// What our programs asked the parent and what it has not answered.
     fn asks(&self) -> impl Iterator<Item = &LockAsk> {
         self.session.iter().flat_map(|session| session.asks.values())
+    }
+
+    /// What programs of a replica have locked.
+    pub(crate) fn of_programs(&self, replica: OriginId) -> Vec<LockRequest> {
+        let held = self.table.held_by(replica);
+        held.into_iter().filter(|held| held.family != LockFamily::Claim && held.owner != ANY_OWNER).collect()
     }
 
     /// Whether a child that is not there held locks.

@@ -13,9 +13,9 @@ use crate::host::Expectation;
 use crate::plan::Disaster;
 use crate::world::World;
 use rand::Rng;
-use wayfs_proto::PeerId;
+use wayfs_proto::{PeerId, Role};
 use wayfs_types::request::{LockFamily, LockKind, LockOwner, LockRange, LockRequest, Outcome, Request};
-use wayfs_types::{FileId, FsError, Time};
+use wayfs_types::{FileId, FsError, OriginId, Time};
 
 /// What a client's program does with locks: one at a time.
 #[derive(Debug, Clone, Copy, Default)]
@@ -197,6 +197,41 @@ impl World {
         self.hosts[index].lock = LockUse::Has(held);
         self.count(index, held);
         self.cover(Branch::LockTaken);
+    }
+
+    /// A server keeps no lock for a client's program that has none: whoever wants it would wait for ever ([S-locks]). Nor does the home for
+    /// those of a station that have none.
+    pub(crate) fn check_locks_agree(&mut self) {
+        let mut wrong = Vec::new();
+        for index in self.running() {
+            let (Some(server), Some(origin)) = (self.parent_of(index), self.origin_of(index)) else { continue };
+            let kept = self.locks_at(server, origin);
+            let is_had = |kept: &LockRequest, held: &LockRequest| (held.file, held.owner) == (kept.file, kept.owner);
+            let held = self.locks_at(index, origin);
+            let agrees = if self.hosts[index].role() == Role::Client {
+                kept.iter().all(|kept| held.iter().any(|held| is_had(kept, held)))
+            } else {
+                let below = self.running().into_iter().filter(|child| self.parent_of(*child) == Some(index));
+                let mut below = below.filter_map(|child| self.origin_of(child));
+                kept.is_empty() || below.any(|child| !self.locks_at(index, child).is_empty())
+            };
+            if !agrees {
+                wrong.push(format!("host {server} keeps {kept:?} for host {index}, which has {held:?}"));
+            }
+        }
+        for line in wrong {
+            self.violate("a server keeps no lock that nobody has", line);
+        }
+    }
+
+    /// Under which origin a host writes.
+    fn origin_of(&self, index: usize) -> Option<OriginId> {
+        self.hosts[index].replica.as_ref().map(|replica| replica.config().origin)
+    }
+
+    /// What programs of a replica have locked, for all that a host knows.
+    fn locks_at(&self, at: usize, of: OriginId) -> Vec<LockRequest> {
+        self.hosts[at].replica.as_ref().map(|at| at.locks_of(of)).unwrap_or_default()
     }
 
     /// The server whose session a host believes in.

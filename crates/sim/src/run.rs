@@ -238,6 +238,7 @@ impl World {
         self.check_order();
         self.check_all_is_safe();
         self.check_parents();
+        self.check_locks_agree();
         self.check_declared();
         self.check_nothing_met();
     }

@@ -167,6 +167,12 @@ impl Locks {
     ) {
         let holder = Holder { origin: child, owner };
         let held = self.table.held_in(holder, file, family, range);
+        // Granted later, it would be nobody's to let go of.
+        for asker in self.table.stop_keeping(holder, file, family, range) {
+            if let Asker::Child(child, ask) = asker {
+                children.tell(child, Down::LockAnswer { ask, verdict: LockVerdict::Refused });
+            }
+        }
         let granted = self.table.unlock(holder, file, family, range);
         Self::tell_granted(core, children, granted);
         self.relay_unlock(core, children, (file, family), holder, range, &held);

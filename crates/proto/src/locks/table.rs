@@ -11,6 +11,7 @@ mod tests;
 
 use delegated::Delegations;
 pub(crate) use delegated::Recall;
+pub(crate) use left::ANY_OWNER;
 use left::Left;
 use std::collections::{BTreeMap, VecDeque};
 use wayfs_types::request::{LockFamily, LockKind, LockOwner, LockRange, LockRequest, RequestId};
@@ -76,6 +77,8 @@ struct Waiter {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wish {
     Take,
+    /// To have again, in a new session, what its replica has.
+    Keep,
     /// To hear what is in the way, once that is known.
     Test,
 }
@@ -278,7 +281,7 @@ impl LockTable {
         if self.pauses(request.family) && !self.has_kept(holder, &request) {
             return self.queue(Waiter { asker, holder, request, wish: Wish::Take });
         }
-        self.keep(asker, holder, request)
+        self.decide(Waiter { asker, holder, request, wish: Wish::Take })
     }
 
     fn queue(&mut self, waiter: Waiter) -> Verdict {
@@ -294,6 +297,11 @@ impl LockTable {
 
     /// The same, also while the table is paused: for what its owner had before.
     pub(crate) fn keep(&mut self, asker: Asker, holder: Holder, request: LockRequest) -> Verdict {
+        self.decide(Waiter { asker, holder, request, wish: Wish::Keep })
+    }
+
+    fn decide(&mut self, waiter: Waiter) -> Verdict {
+        let Waiter { holder, request, .. } = waiter;
         if self.is_full(holder.origin) {
             return Verdict::Overload;
         }
@@ -310,7 +318,7 @@ impl LockTable {
         if request.family == LockFamily::Posix && self.would_deadlock(holder, &request) {
             return Verdict::Deadlock;
         }
-        self.queue(Waiter { asker, holder, request, wish: Wish::Take })
+        self.queue(waiter)
     }
 
     /// Gives nothing new until `resume`, but claims.
@@ -328,6 +336,7 @@ impl LockTable {
             let what = match wish {
                 Wish::Test => Decided::Tested(self.test(holder, &request)),
                 Wish::Take => Decided::Taken(self.lock(asker, holder, request)),
+                Wish::Keep => Decided::Taken(self.keep(asker, holder, request)),
             };
             if what != Decided::Taken(Verdict::Waiting) {
                 decided.push((asker, request, what));
@@ -396,6 +405,25 @@ impl LockTable {
         let Some(row) = self.files.get_mut(&key) else { return Vec::new() };
         row.cut(holder, if family == LockFamily::Flock { LockRange::WHOLE } else { range });
         self.wake(key)
+    }
+
+    /// A range is let go that its holder asked to keep, and of which it is not known yet whether others have it. Answers the questions that
+    /// wait no more: who let go of a part keeps none of it.
+    pub(crate) fn stop_keeping(
+        &mut self,
+        holder: Holder,
+        file: FileId,
+        family: LockFamily,
+        range: LockRange,
+    ) -> Vec<Asker> {
+        let Some(row) = self.files.get_mut(&(file, family_number(family))) else { return Vec::new() };
+        let range = if family == LockFamily::Flock { LockRange::WHOLE } else { range };
+        let is_let_go = |waiter: &Waiter| {
+            waiter.wish == Wish::Keep && waiter.holder == holder && overlaps(range_of(&waiter.request), range)
+        };
+        let (ended, waiting): (VecDeque<_>, _) = std::mem::take(&mut row.waiting).into_iter().partition(is_let_go);
+        row.waiting = waiting;
+        ended.into_iter().map(|waiter| waiter.asker).collect()
     }
 
     fn wake(&mut self, key: TableKey) -> Vec<(Asker, LockRequest)> {

@@ -14,6 +14,7 @@ use crate::report::LostContent;
 use crate::upstream::Uplink;
 use std::sync::Arc;
 use wayfs_policy::Input;
+use wayfs_types::request::LockRequest;
 use wayfs_types::{
     FileId, Inode, MetaStore, Name, NodeId, OriginId, Place, Quota, Record, RecordId, Seal, StorageError, Ticket, Time,
     Top,
@@ -234,6 +235,11 @@ impl<S: MetaStore> Replica<S> {
     /// Files whose locks this client decides about by itself, one for each family.
     pub fn locks_delegated(&self) -> usize {
         self.locks.locks_delegated()
+    }
+
+    /// What programs of a replica have locked, for all that this one knows: not what that replica decides about alone.
+    pub fn locks_of(&self, replica: OriginId) -> Vec<LockRequest> {
+        self.locks.of_programs(replica)
     }
 
     /// Whether a program of this replica has a lock, or waits for the word of a parent about one.

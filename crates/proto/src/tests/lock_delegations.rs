@@ -19,6 +19,8 @@ struct Pair {
     bob: usize,
     /// Ann's session.
     line: PeerId,
+    /// Bob's.
+    bobs: PeerId,
     file: FileId,
 }
 
@@ -27,13 +29,13 @@ impl Pair {
         let mut world = World::new();
         let (ann, bob) = (world.add(Role::Client, "ann@a"), world.add(Role::Client, "bob@b"));
         let line = world.connect(ann, HOME);
-        world.connect(bob, HOME);
+        let bobs = world.connect(bob, HOME);
         world.settle();
         let file = world.create(ann, FileId::ROOT, "x");
         world.store(ann, file, small("old"));
         world.settle();
         assert_eq!(world.lookup(bob, FileId::ROOT, "x").unwrap().1.content, small("old"));
-        Self { world, ann, bob, line, file }
+        Self { world, ann, bob, line, bobs, file }
     }
 
     fn lock(&mut self, who: usize, request: LockRequest) -> Outcome {
@@ -61,6 +63,11 @@ impl Pair {
 
     fn delegated(&self, who: usize) -> usize {
         self.world.hosts[who].replica.locks_delegated()
+    }
+
+    /// Whether a client's programs hear that they lost a lock on the file.
+    fn lost(&self, who: usize) -> bool {
+        !self.world.hosts[who].replica.lost_locks(self.file).is_empty()
     }
 
     /// What a client sees of the file at the very moment when it is granted the lock.
@@ -444,4 +451,27 @@ fn who_tests_for_a_lock_is_answered_whatever_the_parent_says() {
     }
     assert_eq!(pair.world.answer(pair.ann, tests), Some(Ok(Answer::Lock(None))));
     assert_eq!(pair.delegated(pair.ann), 0);
+}
+
+/// Ann's program took its lock offline, and lets go of it while bob is asked to return the file about which he decides meanwhile.
+#[test]
+fn what_is_let_go_while_it_is_claimed_again_is_free() {
+    for range in [WHOLE, LockRange { start: 0, end: 9 }, LockRange { start: 5, end: 9 }] {
+        let mut pair = Pair::new();
+        assert_eq!(pair.lock(pair.bob, pair.whole(1)), Ok(Answer::Done));
+        assert_eq!(pair.unlock(pair.bob, 1, WHOLE), Ok(Answer::Done));
+        assert_eq!(pair.delegated(pair.bob), 1);
+        pair.world.close(pair.line);
+        assert_eq!(pair.lock(pair.ann, pair.write(9, 0, 9)), Ok(Answer::Done), "offline its mirror decides");
+        pair.world.stall(pair.bobs, true);
+        pair.world.connect(pair.ann, HOME);
+        pair.world.settle();
+        assert_eq!(pair.unlock(pair.ann, 9, range), Ok(Answer::Done));
+        pair.world.settle();
+        pair.world.stall(pair.bobs, false);
+        pair.world.settle();
+        assert_eq!(pair.lock(pair.bob, pair.write(1, 5, 9)), Ok(Answer::Done), "{range:?}");
+        let is_all = range.start == 0;
+        assert_eq!(pair.lock(pair.bob, pair.write(1, 0, 4)).is_ok(), is_all || pair.lost(pair.ann), "{range:?}");
+    }
 }

@@ -186,6 +186,6 @@ impl Waiter {
 
     /// Whether it waits for a lock of its own.
     pub(super) fn takes(&self) -> bool {
-        self.wish == Wish::Take
+        self.wish != Wish::Test
     }
 }

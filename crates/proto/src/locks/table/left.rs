@@ -11,7 +11,7 @@ use wayfs_types::request::{LockFamily, LockOwner, LockRequest};
 use wayfs_types::{OriginId, Time};
 
 /// Who supposedly has what a client may have: its owners are not known.
-pub(super) const ANY_OWNER: LockOwner = LockOwner(u64::MAX);
+pub(crate) const ANY_OWNER: LockOwner = LockOwner(u64::MAX);
 
 /// Clients that left.
 #[derive(Debug, Default)]
