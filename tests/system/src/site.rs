@@ -165,3 +165,13 @@ impl Default for Site {
         Self::new()
     }
 }
+
+impl Drop for Site {
+    /// Ends the mounts before what they are mounted on is taken away, while the servers are there: who looks into one whose server is gone
+    /// waits for it.
+    fn drop(&mut self) {
+        for (_, mount) in &mut self.clients {
+            mount.kill();
+        }
+    }
+}
