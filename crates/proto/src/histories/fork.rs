@@ -247,9 +247,10 @@ impl<S: MetaStore> Replica<S> {
             // What we saw of it at a station that wrote it again, too, comes from nobody by this name.
             self.note_lost_after(former, (visible, last));
         }
-        Histories::take_out_lost(&mut self.core, &lost, &entries)?;
+        let stand_ins = Histories::take_out_lost(&mut self.core, &lost, &entries)?;
         let lost = lost.without(&entries);
         let written = self.write_lost(lost)? + self.write_again(entries)?;
+        Histories::call_as_before(&mut self.core, stand_ins)?;
         if self.histories.fork.lost_after.is_some() {
             for (origin, after) in lost_of {
                 self.take_over_lost(origin, after)?;

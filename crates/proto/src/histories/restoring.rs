@@ -264,18 +264,27 @@ impl<S: MetaStore> Replica<S> {
     }
 }
 
+/// A file that shows a version by the name of the one that the first record to be written again was made upon.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StandIn {
+    file: FileId,
+    name: RecordId,
+    own: RecordId,
+}
+
 impl Histories {
     /// What a directory is called now that was made again.
     fn directory_now<S: MetaStore>(&self, core: &Core<S>, directory: FileId) -> FileId {
         self.written_now(core, directory.maker()).map_or(directory, FileId::made_by)
     }
 
-    /// A client has what its parent lost in its view as confirmed: there it would be in the way of what is written again.
+    /// A client has what its parent lost in its view as confirmed: there it would be in the way of what is written again. Answers which
+    /// files show a version by another name until that is done ([`call_as_before`](Self::call_as_before)).
     pub(crate) fn take_out_lost<S: MetaStore>(
         core: &mut Core<S>,
         lost: &Lost,
         entries: &[LogEntry],
-    ) -> Result<(), StorageError> {
+    ) -> Result<Vec<StandIn>, StorageError> {
         for (file, inode) in &lost.gone {
             for Place { parent, name } in &inode.places {
                 if wayfs_tree::entry(&core.state.tx(), *parent, name)?.is_some_and(|entry| entry.file == *file) {
@@ -284,6 +293,7 @@ impl Histories {
             }
             core.state.put_image(Key::Inode(*file), None)?;
         }
+        let mut stand_ins = Vec::new();
         for (file, (_, inode)) in &lost.older {
             let first = entries.iter().find_map(|entry| {
                 let Op::Store { file: stored, base, .. } = &entry.record.op else { return None };
@@ -292,6 +302,22 @@ impl Histories {
             if let Some(version) = first {
                 let before = Inode { version, ..(**inode).clone() };
                 core.state.put_image(Key::Inode(*file), Some(Image::Inode(Arc::new(before))))?;
+                stand_ins.push(StandIn { file: *file, name: version, own: inode.version });
+            }
+        }
+        Ok(stand_ins)
+    }
+
+    /// What was written again went elsewhere (the version that it names had become a copy): the file shows what it showed, and that has its
+    /// own name. By the other a program would build upon a version whose bytes it has not seen.
+    pub(crate) fn call_as_before<S: MetaStore>(
+        core: &mut Core<S>,
+        stand_ins: Vec<StandIn>,
+    ) -> Result<(), StorageError> {
+        for StandIn { file, name, own } in stand_ins {
+            if let Some(inode) = wayfs_tree::inode(&core.state.tx(), file)?.filter(|inode| inode.version == name) {
+                let inode = Inode { version: own, ..Arc::unwrap_or_clone(inode) };
+                core.state.put_image(Key::Inode(file), Some(Image::Inode(Arc::new(inode))))?;
             }
         }
         Ok(())
@@ -332,5 +358,58 @@ impl Histories {
             Some(other) => Op::Exchange { from_parent, from_name, file, to_parent, to_name, other },
             None => Op::Rename { from_parent, from_name, file, to_parent, to_name, replaced: None },
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Role;
+    use crate::tests::world::{HOME, World, small};
+    use wayfs_types::{Chain, Life, OriginId, WallTime};
+
+    /// Seed 167300541 of `open-files`: the file showed the bytes of a version that the parent lost by the name of the one before it, of
+    /// which the copy was gone into which all was written again, and a program built upon that name.
+    #[test]
+    fn what_is_written_again_elsewhere_leaves_the_file_its_version() {
+        let mut world = World::new();
+        let ann = world.add(Role::Client, "ann@a");
+        world.connect(ann, HOME);
+        world.settle();
+        let file = world.create(ann, FileId::ROOT, "x");
+        world.store(ann, file, small("mine"));
+        world.settle();
+        let shown = world.lookup(ann, FileId::ROOT, "x").unwrap().1;
+        let copy = RecordId::new(OriginId::new(9).unwrap(), 7).unwrap();
+        for is_written_here in [false, true] {
+            let replica = &mut world.hosts[ann].replica;
+            let mut lost = Lost::default();
+            lost.add_older(file, shown.version, shown.clone());
+            let (content, mtime) = (small("again"), WallTime::EPOCH);
+            let op = Op::Store { file, base: copy, content: content.clone(), mtime };
+            let id = RecordId::new(OriginId::new(8).unwrap(), 1).unwrap();
+            let record = Record { id, time: WallTime::EPOCH, user: UserId(1), op };
+            let (touched, before, chain) = (Vec::new(), Chain::START, Chain::START);
+            let entry = LogEntry {
+                record,
+                held: false,
+                structural: false,
+                touched,
+                before,
+                chain,
+                life: Life::NONE,
+                seal: None,
+            };
+            let stand_ins = Histories::take_out_lost(&mut replica.core, &lost, &[entry]).unwrap();
+            let now = |replica: &mut Replica<_>| wayfs_tree::inode(&replica.core.state.tx(), file).unwrap().unwrap();
+            assert_eq!(now(replica).version, copy, "what is written again is upon what the file shows");
+            if is_written_here {
+                let written = Inode { version: id, content: content.clone(), ..(*shown).clone() };
+                replica.core.state.put_image(Key::Inode(file), Some(Image::Inode(Arc::new(written)))).unwrap();
+            }
+            Histories::call_as_before(&mut replica.core, stand_ins).unwrap();
+            let after = if is_written_here { (id, content) } else { (shown.version, small("mine")) };
+            assert_eq!((now(replica).version, now(replica).content.clone()), after);
+        }
     }
 }
