@@ -46,7 +46,7 @@ use crate::upstream::rights::OwnRights;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
-use wayfs_types::{CommitNumber, FileId, Key, MetaStore, OriginId, RecordId, StorageError, Time};
+use wayfs_types::{CommitNumber, FileId, Key, MetaStore, Op, OriginId, RecordId, StorageError, Time};
 use wayfs_wire::{AskId, KeyImage, Mark, Question, Up};
 
 /// Identifiers in one message.
@@ -470,7 +470,12 @@ impl<S: MetaStore> Replica<S> {
         let own = self.core.config.origin;
         let mut keys = Vec::new();
         for position in self.core.state.log().tentative_through(own, self.uplink.parent_has(own)) {
-            keys.extend(self.core.state.log_entry(position)?.touched.into_iter().map(|(key, _)| key));
+            let entry = self.core.state.log_entry(position)?;
+            // What was stored may have become a file of its own there.
+            keys.extend(
+                matches!(entry.record.op, Op::Store { .. }).then_some(Key::Inode(FileId::made_by(entry.record.id))),
+            );
+            keys.extend(entry.touched.into_iter().map(|(key, _)| key));
         }
         keys.sort_unstable();
         keys.dedup();

@@ -202,7 +202,8 @@ impl Histories {
 
     /// The parent's newest number of ours is one that a crash took from us, or another copy gave, so that its hash says nothing of our own
     /// records before it. One of them that stored into a file which still shows what that was made upon is another one there: a copy that
-    /// went on cancelled it, for the sake of what only that copy had.
+    /// went on cancelled it, for the sake of what only that copy had. Or it met another there and left a file of its own: the parent had what
+    /// it was made upon later.
     fn fork_of_a_store<S: MetaStore>(
         core: &mut Core<S>,
         applied: u64,
@@ -220,6 +221,7 @@ impl Histories {
             let record = core.state.log_entry(position)?.record;
             if let Op::Store { file, base, .. } = record.op
                 && shown.get(&file) == Some(&base)
+                && !shown.contains_key(&FileId::made_by(record.id))
             {
                 return Ok(Some(format!("the parent has {applied}, and nothing of what {} stored", record.id)));
             }

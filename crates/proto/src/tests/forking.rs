@@ -577,3 +577,43 @@ fn what_a_later_life_cancelled_is_written_again_by_the_copy_that_has_it() {
     );
     world.assert_agrees(a);
 }
+
+/// Seed 166307553 of `open-files`: a client built upon what was still on its way home by the station that it left, so that it became a copy
+/// there, and a crash took what it had heard of that and a later record that the home has.
+#[test]
+fn what_became_a_copy_at_the_parent_tells_of_no_other_copy_of_the_store() {
+    let mut world = World::new();
+    let station = world.add(Role::Station, "s1@s");
+    let [ann, ben, cat] = ["ann@a", "ben@b", "cat@c"].map(|label| world.add(Role::Client, label));
+    let upper = world.connect(station, HOME);
+    world.connect(cat, HOME);
+    world.settle();
+    let file = world.create(cat, ROOT, "film");
+    assert_eq!(world.wait(cat, Level::Stable), Ok(Answer::Reached));
+    let [_, line] = [ann, ben].map(|client| world.connect(client, station));
+    world.settle();
+    for client in [ann, ben] {
+        world.names(client, ROOT).unwrap();
+    }
+    world.close(upper);
+    world.store(ann, file, small("seen"));
+    assert_eq!(world.wait(ann, Level::Safe), Ok(Answer::Reached));
+    assert_eq!(world.lookup(ben, ROOT, "film").unwrap().1.content, small("seen"));
+    world.close(line);
+    world.store(ben, file, small("upon it"));
+    world.pass(Duration::from_secs(3));
+    let before = world.snapshot(ben);
+    world.create(ben, ROOT, "other");
+    let line = world.connect(ben, HOME);
+    world.settle();
+    world.close(line);
+    world.connect(station, HOME);
+    world.settle();
+    assert_eq!(world.lookup(HOME, ROOT, "film").unwrap().1.content, small("seen"));
+    world.restore(ben, before, 77);
+    rejoin(&mut world, &[(ben, HOME)]);
+    world.pass(Duration::from_secs(30));
+    assert_eq!(was_renewed(&world, ben), None);
+    assert_eq!(world.names(HOME, ROOT).unwrap().len(), 3, "the film, its copy, and what a crash took");
+    world.assert_agrees(ben);
+}
