@@ -356,3 +356,27 @@ fn reply_of(error: ContentsError) -> Reply {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Machine, PATIENCE, noise};
+
+    /// [S-safe] Whoever pushed contents believes that they are on this disk when it is told so.
+    #[test]
+    fn what_came_whole_and_was_not_synced_is_not_called_durable() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Machine::home(&dir.path().join("home"));
+        let (file, inode) = home.write("film", &noise(900_000, 3));
+        let volume = &home.volume;
+        let arrives = || {
+            let arrived = Some(volume.syncs.arriving());
+            let complete = complete(volume, file, inode.version, inode.content.clone(), arrived);
+            volume.settings.runtime.block_on(async { tokio::time::timeout(PATIENCE, complete).await.unwrap() })
+        };
+        assert_eq!(arrives(), Reply::Durable);
+        volume.syncs.stop();
+        let reply = arrives();
+        assert!(matches!(reply, Reply::Failed(_)), "no sync comes any more: {reply:?}");
+    }
+}
