@@ -1,25 +1,22 @@
 #!/bin/sh
 # What a tool can check of the house rules: format, lints, floors, what dependencies may be, and a short simulation.
 #
-#   --engine   format, and lints of the engine and the crates beside and below it only: what CI does beside the tests, which check floors,
-#              manifests, public names and parameters, too. Skips itself where those of the project's
-#              compiler are not installed: others find other things.
+#   --lints   format and lints only: what CI does beside the tests, which check floors, manifests, public names and parameters, too.
+#             Skips itself where those of the project's compiler are not installed: others find other things.
 set -eu
 cd "$(dirname "$0")/.."
 case ${1:-} in
---engine)
+--lints)
     minor=$(sed -n 's/^channel = "1\.\(.*\)\..*"/\1/p' rust-toolchain.toml)
     if ! cargo fmt --version >/dev/null 2>&1 || ! cargo clippy --version 2>/dev/null | grep -qF "clippy 0.1.$minor "; then
         echo "The formatter and Clippy of Rust 1.$minor are not installed: format and lints are not checked." && exit
     fi
-    packages="-p wayfs-types -p wayfs-wire -p wayfs-tree -p wayfs-content -p wayfs-policy -p wayfs-roam -p wayfs-proto -p wayfs-transfer -p wayfs-openfiles -p wayfs-pagecache"
     cargo fmt --all --check
-    # shellcheck disable=SC2086  # a list of words
-    cargo clippy $packages --all-targets --quiet -- -D warnings
-    echo "Format and the engine's lints are clean." && exit
+    cargo clippy --workspace --all-targets --quiet -- -D warnings
+    echo "Format and lints are clean." && exit
     ;;
 "") ;;
-*) echo "usage: scripts/check.sh [--engine]" >&2 && exit 2 ;;
+*) echo "usage: scripts/check.sh [--lints]" >&2 && exit 2 ;;
 esac
 cargo fmt --all --check
 cargo clippy --workspace --all-targets --quiet -- -D warnings
