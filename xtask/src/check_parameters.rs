@@ -13,12 +13,12 @@ use syn::{Attribute, FnArg, ImplItem, Item, ItemMod, Meta, Signature, Stmt, Trai
 const BOUNDS: &[(&str, Bound)] = &[
     ("fuse", Bound { flags: 0, pairs: 2 }),
     ("hop", Bound { flags: 0, pairs: 3 }),
-    ("lab", Bound { flags: 1, pairs: 1 }),
+    ("lab", Bound { flags: 0, pairs: 1 }),
     ("nfs", Bound { flags: 0, pairs: 2 }),
-    ("openfiles", Bound { flags: 1, pairs: 7 }),
-    ("proto", Bound { flags: 33, pairs: 4 }),
+    ("openfiles", Bound { flags: 0, pairs: 7 }),
+    ("proto", Bound { flags: 0, pairs: 4 }),
     ("sim", Bound { flags: 4, pairs: 18 }),
-    ("store", Bound { flags: 2, pairs: 11 }),
+    ("store", Bound { flags: 0, pairs: 11 }),
     ("wire", Bound { flags: 1, pairs: 0 }),
 ];
 

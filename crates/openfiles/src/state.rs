@@ -100,7 +100,8 @@ impl State {
     /// says nothing of that; one that came back (its removal met a change of it) is a file like any other.
     /// Answers whether it is another version now.
     pub(super) fn refresh(&mut self, inode: &Inode) -> Refreshed {
-        if self.life.news_came(inode.is_removed()) == Taking::Later || inode.is_removed() {
+        let taking = if inode.is_removed() { self.life.removal_came() } else { self.life.news_came() };
+        if taking == Taking::Later || inode.is_removed() {
             return Refreshed::No;
         }
         self.life.named();

@@ -75,6 +75,13 @@ pub(crate) struct ParkedAsk {
     pub(crate) since: Time,
 }
 
+/// What a child is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ChildKind {
+    Station,
+    Client,
+}
+
 /// One replica below us.
 #[derive(Debug)]
 pub(crate) struct Child {
@@ -152,6 +159,10 @@ pub(crate) struct HeldMessage {
 }
 
 impl Child {
+    const fn kind(&self) -> ChildKind {
+        if self.is_station { ChildKind::Station } else { ChildKind::Client }
+    }
+
     /// Keys that it wants to hear of when it starts.
     fn note_refresh(&mut self, peer: PeerId, keys: Vec<Key>) -> Result<(), StepError> {
         if self.extra.len() + keys.len() > REFRESH_MAX || self.started {
@@ -161,9 +172,9 @@ impl Child {
         Ok(())
     }
 
-    fn new(is_station: bool, peer: Option<PeerId>, state: ChildState, heard: Time) -> Self {
+    fn new(kind: ChildKind, peer: Option<PeerId>, state: ChildState, heard: Time) -> Self {
         Self {
-            is_station,
+            is_station: kind == ChildKind::Station,
             peer,
             state,
             heard,
@@ -431,7 +442,7 @@ impl Children {
             if row.is_station {
                 self.station_cursors.insert(origin, row.cursor);
             } else {
-                let mut detached = Child::new(false, None, ChildState::Detached, core.now);
+                let mut detached = Child::new(ChildKind::Client, None, ChildState::Detached, core.now);
                 detached.unknown = true;
                 self.by_origin.insert(origin, detached);
             }
@@ -511,9 +522,10 @@ impl Children {
     pub(crate) fn write_child_row<S: MetaStore>(
         core: &mut Core<S>,
         origin: OriginId,
-        is_station: bool,
+        kind: ChildKind,
         cursor: CommitNumber,
     ) {
+        let is_station = kind == ChildKind::Station;
         core.state.put_row(origin_key(table::CHILD, origin), pack(&ChildRow { is_station, cursor }));
     }
 
@@ -534,10 +546,10 @@ impl<S: MetaStore> Replica<S> {
         if self.peers.contains_key(&peer) {
             return Err(StepError::Peer(peer, "the session number is in use".to_owned()));
         }
-        let (origin, is_station) = match neighbour {
+        let (origin, kind) = match neighbour {
             Neighbour::Parent => return self.handle_parent_up(peer),
-            Neighbour::ChildStation { origin } => (origin, true),
-            Neighbour::ChildClient { origin } => (origin, false),
+            Neighbour::ChildStation { origin } => (origin, ChildKind::Station),
+            Neighbour::ChildClient { origin } => (origin, ChildKind::Client),
         };
         if !self.core.serves() || origin == self.core.config.origin || origin == OriginId::GENESIS {
             self.core.outputs.push_back(crate::api::Output::Disconnect { peer, reason: "no child of ours".to_owned() });
@@ -557,14 +569,14 @@ impl<S: MetaStore> Replica<S> {
             drop(detached);
             self.children.unblock();
         }
-        self.children.by_origin.insert(origin, Child::new(is_station, Some(peer), ChildState::Greeting, self.core.now));
+        self.children.by_origin.insert(origin, Child::new(kind, Some(peer), ChildState::Greeting, self.core.now));
         self.children.next_check = None;
         self.peers.insert(peer, PeerRole::Child(origin));
         self.contents.note_holders_moved(&self.core);
         self.contents.ask_again(origin);
         self.locks.locks_child_returns(&mut self.core, origin);
         let cursor = self.children.station_cursors.get(&origin).copied().unwrap_or_default();
-        Children::write_child_row(&mut self.core, origin, is_station, cursor);
+        Children::write_child_row(&mut self.core, origin, kind, cursor);
         Ok(())
     }
 

@@ -13,6 +13,7 @@ pub(crate) mod table;
 pub(crate) mod taken_along;
 pub(crate) mod vouched;
 
+use crate::children::ChildKind;
 use crate::locks::delegations::LockDelegations;
 use crate::locks::grace::LockGrace;
 use crate::locks::kept::KeptLocks;
@@ -126,16 +127,20 @@ impl Locks {
     }
 
     /// A child's lease is over.
-    pub(crate) fn note_away(&mut self, child: OriginId, is_station: bool, heard: Time) {
-        self.kept.note_away(child, is_station, heard);
+    pub(crate) fn note_away(&mut self, child: OriginId, kind: ChildKind, heard: Time) {
+        self.kept.note_away(child, kind, heard);
     }
 
-    /// A child begins a session, in a life of its store; a station may have forgotten what it had.
-    pub(crate) fn note_back(&mut self, child: OriginId, life: Life, forgot: bool, lease: Duration) {
-        self.kept.note_back(child, forgot, lease);
-        if forgot {
-            self.table.mark_forgotten(child);
-        }
+    /// A child begins a session, in a life of its store.
+    pub(crate) fn note_back(&mut self, child: OriginId, life: Life) {
+        self.kept.note_back(child);
+        self.grace.note_back(child, life);
+    }
+
+    /// The same of a station that may have forgotten what it had.
+    pub(crate) fn note_back_forgetful(&mut self, child: OriginId, life: Life, lease: Duration) {
+        self.kept.note_back_forgetful(child, lease);
+        self.table.mark_forgotten(child);
         self.grace.note_back(child, life);
     }
 

@@ -50,14 +50,23 @@ pub(crate) struct Waiting {
     pub(crate) claims: u8,
     /// Served from the cache, verified or not.
     pub(crate) offline: bool,
-    /// The parent's answer to a list: whether the directory ends, and the last name.
-    listed: Option<(bool, Option<Name>)>,
+    /// The parent's answer to a list.
+    listed: Option<Listed>,
     /// The parent said last that there is no such thing.
     is_absent: bool,
     /// How often its claims were begun anew.
     pub(crate) rounds: u8,
     /// A change that was made in an exclusive directory.
     pub(crate) made: Option<Made>,
+}
+
+/// A page of a directory that the parent sent.
+#[derive(Debug, Clone)]
+pub(crate) struct Listed {
+    /// It is the last one.
+    pub(crate) ended: bool,
+    /// The last name on it.
+    pub(crate) last: Option<Name>,
 }
 
 impl Waiting {
@@ -120,7 +129,7 @@ impl Requests {
     }
 
     /// The parent answered a question.
-    pub(crate) fn answered(&mut self, ask: AskId, verdict: Verdict, listed: Option<(bool, Option<Name>)>) {
+    pub(crate) fn answered(&mut self, ask: AskId, verdict: Verdict, listed: Option<Listed>) {
         for id in self.by_ask.remove(&ask).unwrap_or_default() {
             if let Some(waiting) = self.waiting.get_mut(&id) {
                 waiting.offline |= matches!(verdict, Verdict::Behind | Verdict::Unready);
@@ -142,7 +151,7 @@ impl Requests {
 
     /// The parent answered a question whose answer is no images.
     pub(crate) fn answered_plainly(&mut self, ask: AskId) {
-        self.answered(ask, Verdict::Found, Some((true, None)));
+        self.answered(ask, Verdict::Found, Some(Listed { ended: true, last: None }));
     }
 
     /// The parent cannot answer.

@@ -202,10 +202,14 @@ impl Uplink {
 
     /// Whether what the parent tells to be stable counts where it is less than is known: the home knows, and whoever told more
     /// before, in this session or the last. Another station may not have heard yet how far a client that comes to it is.
-    pub(crate) fn may_go_back(&mut self, is_own: bool) -> bool {
+    pub(crate) fn may_go_back(&self) -> bool {
+        self.session.as_ref().is_some_and(|session| session.comeback.is_none())
+    }
+
+    /// The same of our own records; the parent has told of them from then on.
+    pub(crate) fn may_own_go_back(&mut self) -> bool {
         let Some(session) = self.session.as_mut() else { return false };
-        let Some(comeback) = session.comeback.as_mut() else { return true };
-        is_own && std::mem::replace(&mut comeback.told_stable, true)
+        session.comeback.as_mut().is_none_or(|comeback| std::mem::replace(&mut comeback.told_stable, true))
     }
 
     fn comeback_mut(&mut self) -> Option<&mut Comeback> {

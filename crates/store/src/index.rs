@@ -173,9 +173,14 @@ impl Index {
             || self.active_bytes.load(Ordering::Relaxed) >= self.config.memtable_bytes.saturating_mul(OVERFULL)
     }
 
-    /// Notes whether the disk has room for a merge.
-    pub(crate) fn set_cramped(&self, is_cramped: bool) {
-        self.is_cramped.store(is_cramped, Ordering::Relaxed);
+    /// The disk has no room for a merge.
+    pub(crate) fn note_cramped(&self) {
+        self.is_cramped.store(true, Ordering::Relaxed);
+    }
+
+    /// It has.
+    pub(crate) fn note_roomy(&self) {
+        self.is_cramped.store(false, Ordering::Relaxed);
     }
 
     /// Whether a sealed table waits for a flush.

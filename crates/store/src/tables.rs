@@ -201,10 +201,10 @@ impl Tables {
         });
         match merged {
             Ok(()) => {
-                self.index.set_cramped(false);
+                self.index.note_roomy();
                 self.forget_replaced();
             }
-            Err(StorageError::NoSpace) => self.index.set_cramped(true),
+            Err(StorageError::NoSpace) => self.index.note_cramped(),
             Err(_) => {}
         }
         merged

@@ -103,10 +103,18 @@ impl Life {
         self.is_dirty() || self.is_watched() || self.is_written_by_passthrough()
     }
 
-    /// Another version is known of the file, or its removal. Answers whether to take it in.
-    pub(crate) fn news_came(&mut self, is_removal: bool) -> Taking {
-        let stays_removed = self.is_removed() && is_removal;
-        if self.is_ours() || stays_removed {
+    /// The removal of the file is known. Answers whether to take it in.
+    pub(crate) fn removal_came(&mut self) -> Taking {
+        if self.is_removed() {
+            self.news = News::Missed;
+            return Taking::Later;
+        }
+        self.news_came()
+    }
+
+    /// Another version is known of the file. Answers whether to take it in.
+    pub(crate) fn news_came(&mut self) -> Taking {
+        if self.is_ours() {
             self.news = News::Missed;
             return Taking::Later;
         }

@@ -141,17 +141,17 @@ fn what_an_open_emptied_waits_for_what_is_to_be_written() {
 #[test]
 fn news_wait_for_what_is_ours() {
     let mut life = written();
-    assert_eq!(life.news_came(false), Taking::Later);
+    assert_eq!(life.news_came(), Taking::Later);
     assert!(life.has_missed_news() && life.shows_its_own() && !life.may_lend());
     life.commit_begun(4, at(2));
-    assert_eq!(life.news_came(false), Taking::Later);
+    assert_eq!(life.news_came(), Taking::Later);
     life.commit_done(at(3));
     assert!(life.ask_for_news() && !life.ask_for_news());
-    assert_eq!(life.news_came(false), Taking::May);
+    assert_eq!(life.news_came(), Taking::May);
     life.renewed();
     assert!(life.body().is_none());
     life.watch_begun(None);
-    assert_eq!(life.news_came(false), Taking::Later);
+    assert_eq!(life.news_came(), Taking::Later);
 }
 
 #[test]

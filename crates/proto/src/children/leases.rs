@@ -1,6 +1,7 @@
 //! Leases of the children: for how long a silent one is waited for, and what is noted of those that kept others waiting.
 
 use crate::api::PeerId;
+use crate::children::ChildKind;
 use crate::children::lapses::Lapse;
 use crate::children::{Child, ChildState, Children};
 use crate::replica::{PeerRole, Replica, StepError};
@@ -101,12 +102,12 @@ impl<S: MetaStore> Replica<S> {
         let Some(child) = self.children.remove(origin) else { return };
         if child.is_station {
             self.children.station_cursors.insert(origin, child.cursor);
-            Children::write_child_row(&mut self.core, origin, true, child.cursor);
+            Children::write_child_row(&mut self.core, origin, ChildKind::Station, child.cursor);
         } else {
             self.core.state.delete_row(origin_key(table::CHILD, origin));
         }
         // One that is on its way to it from the home comes yet.
-        self.locks.note_away(origin, child.is_station, child.heard);
+        self.locks.note_away(origin, child.kind(), child.heard);
         self.children.next_check = None;
         self.children.unblock();
     }

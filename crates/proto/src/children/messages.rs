@@ -4,6 +4,7 @@ use super::{ASKS_MAX, ChildState, ParkedAsk, WATCHES_MAX};
 use crate::api::PeerId;
 use crate::children::Children;
 use crate::contents::Contents;
+use crate::contents::access::ByWriter;
 use crate::histories::Histories;
 use crate::members::Members;
 use crate::replica::{Core, PeerRole, Replica, StepError};
@@ -113,7 +114,8 @@ impl<S: MetaStore> Replica<S> {
         } else if let Up::Have { versions } = said {
             self.contents.handle_have(core, children, origin, &versions)?;
         } else if let Up::Gone { versions, writer } = said {
-            self.contents.handle_gone(core, children, peer, origin, (versions, writer))?;
+            let by = if writer { ByWriter::Yes } else { ByWriter::No };
+            self.contents.handle_gone(core, children, peer, origin, (versions, by))?;
         }
         Ok(())
     }
@@ -152,7 +154,11 @@ impl<S: MetaStore> Replica<S> {
             self.contents.ask_for_lost_of(&mut self.core, &mut self.children, origin)?;
         }
         let forgot = is_station && self.children.lives.get(&origin).is_some_and(|lives| lives.is_new(life));
-        self.locks.note_back(origin, life, forgot, self.core.config.lease);
+        if forgot {
+            self.locks.note_back_forgetful(origin, life, self.core.config.lease);
+        } else {
+            self.locks.note_back(origin, life);
+        }
         let is_outlived = Histories::is_outlived(&mut self.children, origin, life);
         if let Some(child) = self.children.by_origin.get_mut(&origin) {
             child.is_outlived = is_outlived;

@@ -6,6 +6,7 @@ use crate::contents::{Contents, Source};
 use crate::histories::Histories;
 use crate::members::Members;
 use crate::replica::{Replica, StepError};
+use crate::state::log::Attached;
 use wayfs_types::{Admitted, MetaStore, Op, OriginId, Seal};
 use wayfs_wire::{SentRecord, Span};
 
@@ -32,7 +33,7 @@ impl<S: MetaStore> Replica<S> {
             let id = record.id;
             let span = spans.iter().find(|span| span.origin == origin && span.through == id.sequence());
             let seal = seals.get(&id).copied();
-            self.take_child_record(peer, child, is_station, SentRecord { record, held }, (span, seal))?;
+            self.take_child_record(peer, child, SentRecord { record, held }, (span, seal))?;
             if let Some(span) = span {
                 Histories::end_span(&mut self.core, id, span.chain)?;
             }
@@ -44,11 +45,10 @@ impl<S: MetaStore> Replica<S> {
         &mut self,
         peer: PeerId,
         child: OriginId,
-        is_station: bool,
         SentRecord { record, held }: SentRecord,
         (span, seal): (Option<&Span>, Option<Seal>),
     ) -> Result<(), StepError> {
-        let origin = record.id.origin();
+        let (origin, is_station) = (record.id.origin(), self.children.is_station(child));
         let Some(image) = Children::origin_image(&mut self.core, origin)? else {
             return Err(StepError::Peer(
                 peer,
@@ -92,7 +92,7 @@ impl<S: MetaStore> Replica<S> {
             return Err(StepError::Peer(peer, format!("sent record {}, which only a home may write", record.id)));
         }
         let previous = Contents::previous_of(&mut self.core, &record)?;
-        let effect = self.core.take_sealed(record.clone(), held, seal)?;
+        let effect = self.core.take_record(record.clone(), Attached { held, seal })?;
         let source = Source::Child { origin: child, is_station, held };
         let content = self.contents.note_content(&mut self.core, &mut self.children, &record, &effect, source)?;
         Contents::keep_previous(&mut self.core, &record, &effect, previous)?;

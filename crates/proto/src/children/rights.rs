@@ -90,7 +90,11 @@ impl<S: MetaStore> Replica<S> {
     /// What a child says about rights.
     pub(crate) fn handle_child_rights(&mut self, child: OriginId, up: Up) {
         if let Up::TakesRights { takes } = up {
-            self.children.handle_takes_rights(child, takes);
+            if takes {
+                self.children.take_rights(child);
+            } else {
+                self.children.take_no_rights(child);
+            }
         } else if let Up::Claim { ask, files } = up {
             self.children.handle_claim(child, ask, files);
         } else if let Up::GivenBack { serial } = up {
@@ -124,15 +128,20 @@ impl<S: MetaStore> Replica<S> {
 }
 
 impl Children {
-    fn handle_takes_rights(&mut self, origin: OriginId, takes: bool) {
+    fn take_rights(&mut self, origin: OriginId) {
         let Some(child) = self.by_origin.get_mut(&origin) else { return };
-        child.takes_rights = takes && !child.is_station;
-        if child.takes_rights {
-            let watched: Vec<FileId> = child.watches.iter().copied().collect();
-            self.doubt_what_others_have(origin, &watched);
-        } else {
-            self.rights.forget(origin);
+        if child.is_station {
+            return self.take_no_rights(origin);
         }
+        child.takes_rights = true;
+        let watched: Vec<FileId> = child.watches.iter().copied().collect();
+        self.doubt_what_others_have(origin, &watched);
+    }
+
+    fn take_no_rights(&mut self, origin: OriginId) {
+        let Some(child) = self.by_origin.get_mut(&origin) else { return };
+        child.takes_rights = false;
+        self.rights.forget(origin);
     }
 
     fn handle_claim(&mut self, child: OriginId, ask: AskId, files: Vec<FileId>) {

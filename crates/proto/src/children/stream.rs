@@ -59,6 +59,15 @@ impl<S: MetaStore> Replica<S> {
     }
 }
 
+/// A part of a cut.
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    /// The change up to which the cut goes.
+    through: CommitNumber,
+    /// Another part of it follows.
+    more: bool,
+}
+
 impl Children {
     fn queue_mark(&mut self, child: OriginId, mark: Mark) {
         let Some(row) = self.by_origin.get_mut(&child) else { return };
@@ -86,7 +95,7 @@ impl Children {
         }
         let notices = std::mem::take(&mut child.notices);
         let stable: Vec<_> = std::mem::take(&mut child.stable).into_iter().collect();
-        let (state, is_station) = (child.state, child.is_station);
+        let state = child.state;
         // A mark must not overtake the images of the same change: a client that hears that its
         // records are visible drops them from its log once the images confirmed them.
         for notice in notices {
@@ -96,7 +105,7 @@ impl Children {
             self.send_child(core, origin, Down::Stable { versions: stable });
         }
         match state {
-            ChildState::Scanning => self.scan_for(core, origin, is_station, told)?,
+            ChildState::Scanning => self.scan_for(core, origin, told)?,
             ChildState::Live => self.send_pending(core, origin, told)?,
             ChildState::Greeting | ChildState::Ready | ChildState::Detached => {}
         }
@@ -147,8 +156,7 @@ impl Children {
         core: &mut Core<S>,
         origin: OriginId,
         frame: ImageFrame,
-        through: CommitNumber,
-        more: bool,
+        Part { through, more }: Part,
     ) {
         let Some(child) = self.by_origin.get_mut(&origin) else { return };
         child.serial = child.serial.next();
@@ -202,9 +210,9 @@ impl Children {
         &mut self,
         core: &mut Core<S>,
         origin: OriginId,
-        is_station: bool,
         told: &mut Told,
     ) -> Result<(), StorageError> {
+        let is_station = self.is_station(origin);
         let mut budget = SCAN_BUDGET;
         loop {
             let Some(child) = self.by_origin.get_mut(&origin) else { return Ok(()) };
@@ -243,7 +251,7 @@ impl Children {
                 // of a cut whose last images filled a message.
                 child.started = false;
                 if started || child.cut_is_open || !frame.images.is_empty() {
-                    self.send_images(core, origin, frame, through, false);
+                    self.send_images(core, origin, frame, Part { through, more: false });
                 }
                 return Ok(());
             }
@@ -252,7 +260,7 @@ impl Children {
                 return Ok(());
             }
             if !frame.images.is_empty() {
-                self.send_images(core, origin, frame, through, true);
+                self.send_images(core, origin, frame, Part { through, more: true });
             }
         }
     }
@@ -304,12 +312,12 @@ impl Children {
         child.state = ChildState::Live;
         if child.pending.is_empty() {
             let through = child.next;
-            self.send_images(core, origin, frame, through, false);
+            self.send_images(core, origin, frame, Part { through, more: false });
             return Ok(());
         }
         let through = child.next;
         if !frame.images.is_empty() {
-            self.send_images(core, origin, frame, through, true);
+            self.send_images(core, origin, frame, Part { through, more: true });
         }
         self.send_pending(core, origin, told)
     }
@@ -336,12 +344,12 @@ impl Children {
             }
             if Self::is_full(core, &frame) {
                 let full = std::mem::take(&mut frame);
-                self.send_images(core, origin, full, current, true);
+                self.send_images(core, origin, full, Part { through: current, more: true });
             }
             let row = Self::row(core, told, number, &key)?;
             self.add_row(core, &mut frame, origin, &row)?;
         }
-        self.send_images(core, origin, frame, current, false);
+        self.send_images(core, origin, frame, Part { through: current, more: false });
         Ok(())
     }
 

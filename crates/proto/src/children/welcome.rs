@@ -1,6 +1,7 @@
 //! The beginning of a child's session: what it is told of us, and from where it goes on.
 
 use crate::api::PeerId;
+use crate::children::ChildKind;
 use crate::children::{ChildState, Children, REFRESH_MAX};
 use crate::contents::Contents;
 use crate::histories::Histories;
@@ -36,7 +37,8 @@ impl<S: MetaStore> Replica<S> {
         self.histories.write_life(&mut self.core)?;
         let stamp = Histories::own_stamp(&mut self.core);
         let current = self.core.state.change();
-        let place = resume.as_ref().map(|resume| self.histories.place_cursor(&mut self.core, resume, is_station));
+        let kind = if is_station { ChildKind::Station } else { ChildKind::Client };
+        let place = resume.as_ref().map(|resume| self.histories.place_cursor(&mut self.core, resume, kind));
         let knows_more = matches!(place, Some(Cursor::Lost | Cursor::Former));
         if knows_more {
             self.histories.note_lost(self.core.now);

@@ -14,6 +14,7 @@
 
 use crate::api::{Output, PeerId};
 use crate::children::Children;
+use crate::contents::access::ByWriter;
 use crate::contents::access::Found;
 use crate::contents::duty::{Duty, Keeper};
 use crate::contents::lent::{AWAY_MAX, Lent};
@@ -458,7 +459,7 @@ impl Contents {
         children: &mut Children,
         peer: PeerId,
         child: OriginId,
-        (versions, writer): (Vec<RecordId>, bool),
+        (versions, by): (Vec<RecordId>, ByWriter),
     ) -> Result<(), StepError> {
         let is_station = children.is_station(child);
         if !is_station {
@@ -469,7 +470,7 @@ impl Contents {
             }
         }
         for version in versions {
-            self.note_nowhere(core, children, child, version, (is_station, writer))?;
+            self.note_nowhere(core, children, child, version, by)?;
         }
         self.note_holders_moved(core);
         Ok(())
@@ -492,9 +493,9 @@ impl Contents {
         children: &mut Children,
         child: OriginId,
         version: RecordId,
-        (is_station, writer): (bool, bool),
+        by: ByWriter,
     ) -> Result<(), StorageError> {
-        let origin = version.origin();
+        let (origin, is_station, writer) = (version.origin(), children.is_station(child), by == ByWriter::Yes);
         let Some(mut missing) = Self::missing(core, version)? else {
             let is_owed = Self::owed(core, version)?.is_some();
             if self.sought.remove(&version).is_some() && !is_owed {

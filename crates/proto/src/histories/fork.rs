@@ -26,6 +26,7 @@ use crate::histories::rewriting::{Rewrite, Rewritten, rewritten};
 use crate::members::Members;
 use crate::mirror::Mirror;
 use crate::replica::{Core, GrantError, Replica, StepError};
+use crate::state::log::Attached;
 use crate::state::log::{LogEntry, LogItem};
 use crate::state::position::{LogPosition, log_key};
 use crate::state::tables::{pack, record_key, table};
@@ -284,7 +285,7 @@ impl<S: MetaStore> Replica<S> {
             self.skip_lost()?;
             self.core.state.set_sequence(id.sequence());
             let is_directory = matches!(record.op, Op::Mkdir { .. });
-            let effect = self.core.take_record(record.clone(), held)?;
+            let effect = self.core.take_record(record.clone(), Attached { held, seal: None })?;
             let (mut source, mut is_gone) = (None, false);
             for former in formers {
                 self.histories.note_renamed(&mut self.core, former, Again::of(&record));

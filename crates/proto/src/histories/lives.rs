@@ -5,6 +5,7 @@
 //! and of the last one before only as much as the copy has: a cursor beyond that is of a history that is lost here. A crash
 //! alone never shows so, since a child is told only what is durable.
 
+use crate::children::ChildKind;
 use crate::children::Children;
 use crate::histories::Histories;
 use crate::replica::{Core, Replica};
@@ -177,13 +178,13 @@ impl Histories {
         &mut self,
         core: &mut Core<S>,
         resume: &Resume,
-        is_station: bool,
+        kind: ChildKind,
     ) -> Cursor {
         let stamp = Self::own_stamp(core);
         let current = core.state.change();
         if resume.stamp.origin != stamp.origin {
             // A station has no other parent than the home: this one took the place of the one that it knew.
-            let is_of_former = is_station && self.succession.is_some();
+            let is_of_former = kind == ChildKind::Station && self.succession.is_some();
             return if is_of_former { Cursor::Former } else { Cursor::Foreign };
         }
         if resume.stamp.born != stamp.born {

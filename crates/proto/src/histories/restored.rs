@@ -62,6 +62,14 @@ struct Renamed {
     again: Vec<Place>,
 }
 
+/// What a parent shows under a name.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Named {
+    file: FileId,
+    /// By a record of which it had told us before.
+    was_known: bool,
+}
+
 /// Where a file stood.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Moved {
@@ -208,7 +216,7 @@ impl Histories {
                     self.note_name(
                         core,
                         &Place { parent: *parent, name: name.clone() },
-                        Some((entry.file, was_known)),
+                        Some(Named { file: entry.file, was_known }),
                     )?;
                 }
                 _ => {}
@@ -217,19 +225,19 @@ impl Histories {
         Ok(())
     }
 
-    /// What the parent shows under a name, and whether by a record that was known. If that is another file than before, or
+    /// What the parent shows under a name. If that is another file than before, or
     /// none, it is noted: crowded files do not say themselves which names they lost.
     pub(crate) fn note_name<S: MetaStore>(
         &mut self,
         core: &mut Core<S>,
         place: &Place,
-        now: Option<(FileId, bool)>,
+        now: Option<Named>,
     ) -> Result<(), StorageError> {
         let before = match Self::confirmed_image(core, &Key::Entry(place.parent, place.name.clone()))? {
             Some(Image::Entry(entry)) => Some(entry),
             _ => None,
         };
-        if before.map(|entry| entry.file) == now.map(|(file, _)| file) {
+        if before.map(|entry| entry.file) == now.map(|now| now.file) {
             return Ok(());
         }
         if let Some(before) = before {
@@ -237,7 +245,7 @@ impl Histories {
             renamed.lost.push((place.clone(), before.version));
         }
         // What was put there since stays.
-        if let Some((now, true)) = now {
+        if let Some(Named { file: now, was_known: true }) = now {
             self.fork.lost.names.entry(now).or_default().again.push(place.clone());
         }
         Ok(())

@@ -15,6 +15,7 @@ use crate::histories::Histories;
 use crate::histories::renamed::Again;
 use crate::histories::restored::{Lost, Moved};
 use crate::replica::{Core, Replica};
+use crate::state::log::Attached;
 use crate::state::log::LogEntry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -247,7 +248,7 @@ impl<S: MetaStore> Replica<S> {
         if let Some(former) = former {
             self.histories.note_renamed(&mut self.core, former, Again::of(&record));
         }
-        let effect = self.core.take_record(record.clone(), true)?;
+        let effect = self.core.take_record(record.clone(), Attached::OWN)?;
         // Whether the bytes are here the driver knows.
         let content = if self.core.writes() {
             self.look_for_own(&record)?;

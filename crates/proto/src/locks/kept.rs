@@ -10,6 +10,7 @@
 //! A station that was restarted has forgotten what its clients have. What it does not reclaim is kept as long, for them to come
 //! back to it and ask for it (`Up::KeepLock`).
 
+use crate::children::ChildKind;
 use crate::children::Children;
 use crate::locks::Locks;
 use crate::locks::table::Which;
@@ -64,13 +65,18 @@ impl KeptLocks {
     }
 
     /// A child went.
-    pub(crate) fn note_away(&mut self, child: OriginId, is_station: bool, heard: Time) {
-        self.away.insert(child, Away { heard, is_station, is_late: false });
+    pub(crate) fn note_away(&mut self, child: OriginId, kind: ChildKind, heard: Time) {
+        self.away.insert(child, Away { heard, is_station: kind == ChildKind::Station, is_late: false });
     }
 
-    /// A child is back. `forgot`: it is a station, in another life of its store.
-    pub(crate) fn note_back(&mut self, child: OriginId, forgot: bool, lease: Duration) {
-        if let Some(away) = self.away.remove(&child).filter(|_| forgot) {
+    /// A child is back.
+    pub(crate) fn note_back(&mut self, child: OriginId) {
+        self.away.remove(&child);
+    }
+
+    /// The same of a station, in another life of its store: it may have forgotten what it had.
+    pub(crate) fn note_back_forgetful(&mut self, child: OriginId, lease: Duration) {
+        if let Some(away) = self.away.remove(&child) {
             self.forgetful.insert(child, locks_end(away.heard, lease));
         }
     }

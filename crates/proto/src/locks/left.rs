@@ -66,8 +66,16 @@ struct Question {
     client: OriginId,
     wanted: Vec<LockRequest>,
     until: Time,
-    /// It was given already.
-    is_given: bool,
+    about: About,
+}
+
+/// Why a client is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum About {
+    /// Others want what it has.
+    Wanted,
+    /// That was given to others already.
+    Given,
 }
 
 impl LeftLocks {
@@ -106,9 +114,9 @@ impl LeftLocks {
     }
 
     fn is_asked(&self, client: OriginId, wanted: &LockRequest) -> bool {
-        self.asked
-            .values()
-            .any(|question| question.client == client && !question.is_given && question.wanted == [*wanted])
+        self.asked.values().any(|question| {
+            question.client == client && question.about == About::Wanted && question.wanted == [*wanted]
+        })
     }
 }
 
@@ -209,9 +217,9 @@ impl Locks {
     }
 
     fn tell_given<S: MetaStore>(&mut self, core: &mut Core<S>, children: &mut Children, client: OriginId) {
-        let is_under_way = self.left.asked.values().any(|of| of.client == client && of.is_given);
+        let is_under_way = self.left.asked.values().any(|of| of.client == client && of.about == About::Given);
         let Some(wanted) = self.left.given.get(&client).filter(|_| !is_under_way).cloned() else { return };
-        self.ask_left(core, children, client, wanted, true);
+        self.ask_left(core, children, client, wanted, About::Given);
     }
 
     /// Asks for what others want, and gives what nobody can be asked for.
@@ -280,7 +288,7 @@ impl Locks {
         if is_nowhere || core.relays() && !Self::has_lock_parent(core) {
             return self.give_untold(core, children, client, wanted);
         }
-        self.ask_left(core, children, client, vec![wanted], false);
+        self.ask_left(core, children, client, vec![wanted], About::Wanted);
     }
 
     fn ask_left<S: MetaStore>(
@@ -289,7 +297,7 @@ impl Locks {
         children: &mut Children,
         client: OriginId,
         wanted: Vec<LockRequest>,
-        is_given: bool,
+        about: About,
     ) {
         let is_station = core.relays();
         if is_station && !Self::has_lock_parent(core) {
@@ -298,7 +306,7 @@ impl Locks {
         let ask = AskId(self.left.next);
         self.left.next += 1;
         let until = core.now + core.config.lease / 2;
-        self.left.asked.insert(ask, Question { client, wanted: wanted.clone(), until, is_given });
+        self.left.asked.insert(ask, Question { client, wanted: wanted.clone(), until, about });
         if is_station {
             return core.tell_parent(Up::GiveLock { ask, client, wanted });
         }
@@ -331,16 +339,16 @@ impl Locks {
         Self::tell_granted(core, children, granted);
     }
 
-    /// What became of a question.
+    /// What became of a question. `has`: what the client has still; `None`: it did not hear of it.
     pub(crate) fn handle_left_asked<S: MetaStore>(
         &mut self,
         core: &mut Core<S>,
         children: &mut Children,
         ask: AskId,
-        told: bool,
-        has: &[LockRequest],
+        has: Option<&[LockRequest]>,
     ) {
-        let Some(Question { client, wanted, is_given, .. }) = self.left.asked.remove(&ask) else { return };
+        let Some(Question { client, wanted, about, .. }) = self.left.asked.remove(&ask) else { return };
+        let (told, is_given) = (has.is_some(), about == About::Given);
         if is_given && told && self.left.given.get(&client) == Some(&wanted) {
             self.forget_given(core, client);
         } else if is_given && told {
@@ -350,7 +358,7 @@ impl Locks {
         let is_back = children.is_known(client);
         let Some(left) = self.left.clients.get_mut(&client).filter(|_| !is_back) else { return };
         *left = Left { is_known: left.is_known || told, is_nowhere: !told };
-        if told {
+        if let Some(has) = has {
             // What it was asked for it has no more, whatever it says.
             let is_given_up = |lock: &&LockRequest| {
                 wanted.is_empty() || wanted.iter().any(|wanted| LockTable::conflict(lock, wanted))
@@ -380,7 +388,7 @@ impl Locks {
         let now = core.now;
         let asked = self.left.asked.iter().filter(|(_, question)| now >= question.until);
         for ask in asked.map(|(ask, _)| *ask).collect::<Vec<_>>() {
-            self.handle_left_asked(core, children, ask, false, &[]);
+            self.handle_left_asked(core, children, ask, None);
         }
     }
 
@@ -388,7 +396,7 @@ impl Locks {
     pub(crate) fn left_locks_parent_lost<S: MetaStore>(&mut self, core: &mut Core<S>, children: &mut Children) {
         self.left.session = None;
         for ask in self.left.asked.keys().copied().collect::<Vec<_>>() {
-            self.handle_left_asked(core, children, ask, false, &[]);
+            self.handle_left_asked(core, children, ask, None);
         }
     }
 

@@ -89,7 +89,7 @@ impl Locks {
         let clients = children.greeted_clients().filter(|origin| knows(*origin, false));
         let waiting: BTreeSet<OriginId> = stations.chain(clients).collect();
         if is_full || waiting.is_empty() {
-            return self.end_lock_round(core, children, of, false, Vec::new());
+            return self.end_lock_round(core, children, of, None);
         }
         let ask = AskId(self.rounds.next);
         self.rounds.next += 1;
@@ -100,38 +100,42 @@ impl Locks {
         self.rounds.rounds.insert(ask, Round { of, waiting, until: core.now + core.config.lease });
     }
 
+    /// `left`: what the client has still; `None`: nobody told it.
     fn end_lock_round<S: MetaStore>(
         &mut self,
         core: &mut Core<S>,
         children: &mut Children,
         of: Asking,
-        told: bool,
-        left: Vec<LockRequest>,
+        left: Option<Vec<LockRequest>>,
     ) {
+        let told = left.is_some();
+        if let Asking::Ourselves(ask) = of {
+            return self.handle_left_asked(core, children, ask, left.as_deref());
+        }
+        let left = left.unwrap_or_default();
         match of {
-            Asking::Ourselves(ask) => self.handle_left_asked(core, children, ask, told, &left),
+            Asking::Ourselves(_) => {}
             Asking::Station(station, ask) => children.tell(station, Down::LockGiven { ask, told, left }),
             Asking::Home(ask) => core.tell_parent(Up::LockGiven { ask, told, left }),
         }
     }
 
-    /// A child answers.
+    /// A child answers. `left`: what the client has still; `None`: it is not there.
     pub(crate) fn handle_lock_given<S: MetaStore>(
         &mut self,
         core: &mut Core<S>,
         children: &mut Children,
         child: OriginId,
         ask: AskId,
-        told: bool,
-        left: Vec<LockRequest>,
+        left: Option<Vec<LockRequest>>,
     ) {
         let Some(round) = self.rounds.rounds.get_mut(&ask) else { return };
-        if !round.waiting.remove(&child) || !told && !round.waiting.is_empty() {
+        if !round.waiting.remove(&child) || left.is_none() && !round.waiting.is_empty() {
             return;
         }
         let of = round.of;
         self.rounds.rounds.remove(&ask);
-        self.end_lock_round(core, children, of, told, left);
+        self.end_lock_round(core, children, of, left);
     }
 
     /// A child's session is over: it answers nothing more, and wants no answer.
@@ -145,7 +149,7 @@ impl Locks {
         rounds.retain(|_, round| !matches!(round.of, Asking::Station(station, _) if station == child));
         let its: Vec<AskId> = rounds.iter().filter(|(_, r)| r.waiting.contains(&child)).map(|(ask, _)| *ask).collect();
         for ask in its {
-            self.handle_lock_given(core, children, child, ask, false, Vec::new());
+            self.handle_lock_given(core, children, child, ask, None);
         }
     }
 
@@ -159,7 +163,7 @@ impl Locks {
             self.rounds.rounds.iter().filter(|(_, round)| now >= round.until).map(|(ask, _)| *ask).collect();
         for ask in over {
             if let Some(round) = self.rounds.rounds.remove(&ask) {
-                self.end_lock_round(core, children, round.of, false, Vec::new());
+                self.end_lock_round(core, children, round.of, None);
             }
         }
     }
@@ -181,7 +185,9 @@ impl Locks {
                 let left = if is_meant { self.give_taken_along(core, children, from, &wanted) } else { Vec::new() };
                 core.tell_parent(Up::LockGiven { ask, told: is_meant, left });
             }
-            Down::LockGiven { ask, told, left } => self.handle_left_asked(core, children, ask, told, &left),
+            Down::LockGiven { ask, told, left } => {
+                self.handle_left_asked(core, children, ask, told.then_some(left).as_deref());
+            }
             Down::BringsLocks { client } => self.left_client_appeared(core, children, client),
             _ => {}
         }
@@ -203,7 +209,9 @@ impl Locks {
     ) -> Result<(), StepError> {
         let is_station = children.is_station(child);
         match said {
-            Up::LockGiven { ask, told, left } => self.handle_lock_given(core, children, child, ask, told, left),
+            Up::LockGiven { ask, told, left } => {
+                self.handle_lock_given(core, children, child, ask, told.then_some(left));
+            }
             _ if !is_station => {
                 return Err(StepError::Peer(peer, "says of others' locks what only a station may say".to_owned()));
             }

@@ -105,9 +105,9 @@ impl Members {
 }
 
 impl Members {
-    /// Whether a message may end behind a record.
-    pub(crate) fn may_end_behind<S: MetaStore>(core: &Core<S>, origin: OriginId, is_sealed: bool) -> bool {
-        core.config.seals.is_none() || core.writes() || origin == core.config.origin || is_sealed
+    /// Whether a message may end only behind those records of an origin that bear its signature.
+    pub(crate) fn ends_at_seals<S: MetaStore>(core: &Core<S>, origin: OriginId) -> bool {
+        core.config.seals.is_some() && !core.writes() && origin != core.config.origin
     }
 
     /// Makes spans begin behind a seal and end at one.

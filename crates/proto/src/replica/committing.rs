@@ -6,9 +6,8 @@ use crate::contents::superseded::Superseded;
 use crate::replica::{Core, Replica};
 use crate::state::committing::Committed;
 use crate::state::overlay::Changed;
-use crate::state::staged::Staged;
-use std::collections::BTreeSet;
-use wayfs_types::{FileId, Image, Key, MetaStore, Name, StorageError, Ticket};
+use crate::state::staged::{KernelKnows, Staged};
+use wayfs_types::{Image, Key, MetaStore, StorageError, Ticket};
 
 impl<S: MetaStore> Replica<S> {
     /// Makes what this input did one batch of the store, and carries out what follows from it.
@@ -36,7 +35,7 @@ impl<S: MetaStore> Replica<S> {
         for (ask, verdict, listed) in staged.answered {
             self.requests.answered(ask, verdict, listed);
         }
-        self.announce(changed, staged.own, &staged.learned);
+        self.announce(changed, &staged.kernel);
         self.core.outputs.extend(staged.outputs);
         let affected = self.children.route(changed, &staged.echo);
         self.children.block_on_callbacks(&self.core, &staged.taken, &affected);
@@ -50,7 +49,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// Tells the kernel and the log of people what changed under them.
-    pub(crate) fn announce(&mut self, changed: &[Changed], own: bool, learned: &BTreeSet<(FileId, Name)>) {
+    pub(crate) fn announce(&mut self, changed: &[Changed], KernelKnows { own, learned }: &KernelKnows) {
         if changed.is_empty() {
             return;
         }
@@ -58,7 +57,7 @@ impl<S: MetaStore> Replica<S> {
             .outputs
             .extend(crate::state::happenings::happenings(changed, learned).into_iter().map(Output::Happened));
         // Where the whole tree is no kernel keeps any of it: what was looked at it keeps by our word.
-        let is_news = !own && self.watches.kept().is_some();
+        let is_news = !*own && self.watches.kept().is_some();
         for change in changed {
             match (&change.key, &change.old, &change.new) {
                 (Key::Conflict(conflict), None, Some(new)) => {
@@ -73,8 +72,10 @@ impl<S: MetaStore> Replica<S> {
                     }
                 }
                 (Key::Conflict(_), Some(old), None) => {
-                    let is_loss = matches!(old, Image::Conflict(report) if report.is_loss());
-                    self.core.state.note_conflict_over(is_loss);
+                    self.core.state.note_conflict_over();
+                    if matches!(old, Image::Conflict(report) if report.is_loss()) {
+                        self.core.state.note_loss_over();
+                    }
                 }
                 (Key::Inode(file), Some(Image::Inode(old)), new) => {
                     let is_kept = matches!(new, Some(Image::Inode(new)) if new.version == old.version && new.content == old.content);

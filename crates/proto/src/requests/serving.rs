@@ -4,7 +4,9 @@ use super::{Attempt, LIST_MAX, Need, On, Waiting};
 use crate::children::Children;
 use crate::contents::Source;
 use crate::replica::{Core, Replica, StepError};
+use crate::requests::Listed;
 use crate::requests::Requests;
+use crate::state::log::Attached;
 use crate::state::tables::{entries_from, entries_until, parse_image_key, table};
 use crate::upstream::Uplink;
 use crate::upstream::needs::QUESTIONS_MAX;
@@ -129,7 +131,8 @@ impl<S: MetaStore> Replica<S> {
         let (answer, is_whole) =
             Requests::serve_list(&self.core, waiting.listed.as_ref(), directory, after.as_ref(), limit)?;
         // Our own removals can leave nothing of the parent's page; an answer without names would read as the end.
-        if let (Answer::List { entries, end: false }, Some((false, Some(last)))) = (&answer, &waiting.listed)
+        if let (Answer::List { entries, end: false }, Some(Listed { ended: false, last: Some(last) })) =
+            (&answer, &waiting.listed)
             && entries.is_empty()
             && waiting.questions < QUESTIONS_MAX
         {
@@ -184,10 +187,10 @@ impl<S: MetaStore> Replica<S> {
         self.skip_lost()?;
         self.core.state.set_sequence(id.sequence());
         let loser = Requests::loser_of(&mut self.core, &record.op)?;
-        let effect = self.core.take_record(record.clone(), true)?;
+        let effect = self.core.take_record(record.clone(), Attached::OWN)?;
         self.contents.note_content(&mut self.core, &mut self.children, &record, &effect, Source::Own)?;
         // What the asker did, its kernel knows; only a copy beside it would be news.
-        self.core.state.stage_own(effect.conflict().is_none());
+        self.core.state.stage_own(effect.conflict());
         self.core.state.stage_marks(self.core.config.origin);
         let file = effect.file.or_else(|| crate::inspect::file_of(&record.op, id)).unwrap_or(FileId::ROOT);
         let inode = Requests::inode_after(&mut self.core, file)?;
@@ -258,16 +261,18 @@ impl Requests {
     /// A page of a directory, and whether what all of its names stand for is known.
     fn serve_list<S: MetaStore>(
         core: &Core<S>,
-        listed: Option<&(bool, Option<Name>)>,
+        listed: Option<&Listed>,
         directory: FileId,
         after: Option<&Name>,
         limit: usize,
     ) -> Result<(Answer, bool), StorageError> {
         // Beyond the last name of the parent's page our cache may have holes.
         let (known_end, until) = match listed {
-            Some((false, Some(last))) => (false, entries_from(table::VIEW, directory, Some(last))),
-            Some((false, None)) => (false, entries_from(table::VIEW, directory, after)),
-            Some((true, _)) | None => (true, entries_until(table::VIEW, directory)),
+            Some(Listed { ended: false, last: Some(last) }) => {
+                (false, entries_from(table::VIEW, directory, Some(last)))
+            }
+            Some(Listed { ended: false, last: None }) => (false, entries_from(table::VIEW, directory, after)),
+            Some(Listed { ended: true, .. }) | None => (true, entries_until(table::VIEW, directory)),
         };
         let rows = core.state.store().scan(&entries_from(table::VIEW, directory, after), &until, limit + 1)?;
         let end = known_end && rows.len() <= limit;

@@ -10,6 +10,7 @@ use crate::api::{Changed, Output};
 use crate::children::interest::seen_at;
 use crate::replica::composition::Tree;
 use crate::replica::{Core, Replica};
+use crate::requests::Listed;
 use crate::state::tables::{image_key, number_key, pack, parse_number_key, table, unpack};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -241,8 +242,7 @@ impl Kept {
         core: &mut Core<S>,
         directory: FileId,
         after: Option<&Name>,
-        last: Option<&Name>,
-        ended: bool,
+        Listed { ended, last }: &Listed,
     ) {
         let Some(watch) = self.by_file.get_mut(&directory) else { return };
         let joins = match (after, &watch.listed) {
@@ -260,7 +260,7 @@ impl Kept {
             self.is_ahead = true;
         }
         let Some(watch) = self.by_file.get_mut(&directory) else { return };
-        if ended && watch.row.since.is_some() {
+        if *ended && watch.row.since.is_some() {
             let row = Row { complete: true, fresh: true, ..watch.row };
             let listed = watch.listed.take();
             self.write_watch(core, directory, row);

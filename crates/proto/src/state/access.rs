@@ -13,6 +13,7 @@ use crate::state::staged::{Answered, Staged};
 use crate::state::tables::Numbered;
 use crate::state::totals::Totals;
 use std::time::Duration;
+use wayfs_types::ConflictKind;
 use wayfs_types::{
     CommitNumber, FileId, Image, Key, MetaStore, Name, OriginId, RecordId, StorageError, Ticket, Time, Top,
 };
@@ -126,7 +127,7 @@ impl<S> State<S> {
 
     /// Names that an answer brings and of which nobody here was told anything yet.
     pub(crate) fn stage_learned(&mut self, names: impl IntoIterator<Item = (FileId, Name)>) {
-        self.staged.learned.extend(names);
+        self.staged.kernel.learned.extend(names);
     }
 
     /// Children that write under this origin are told of every key that changed.
@@ -139,9 +140,9 @@ impl<S> State<S> {
         self.staged.taken.push(record);
     }
 
-    /// Whether the change was made by our own user, so that the kernel knows of it.
-    pub(crate) fn stage_own(&mut self, own: bool) {
-        self.staged.own = own;
+    /// The change was made by our own user, so that the kernel knows of it, unless it met another.
+    pub(crate) fn stage_own(&mut self, met: Option<ConflictKind>) {
+        self.staged.kernel.own = met.is_none();
     }
 
     /// The record over lost numbers is written.

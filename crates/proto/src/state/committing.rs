@@ -97,8 +97,12 @@ impl<S: MetaStore> State<S> {
     }
 
     /// A report is no more.
-    pub(crate) fn note_conflict_over(&mut self, is_loss: bool) {
+    pub(crate) fn note_conflict_over(&mut self) {
         self.totals.conflicts -= 1;
-        self.totals.lost -= i64::from(is_loss);
+    }
+
+    /// It was of a loss.
+    pub(crate) fn note_loss_over(&mut self) {
+        self.totals.lost -= 1;
     }
 }

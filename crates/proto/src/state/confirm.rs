@@ -18,6 +18,7 @@
 use crate::replica::{Core, Replica};
 use crate::requests::watches::Watches;
 use crate::state::State;
+use crate::state::log::Attached;
 use crate::state::log::{Shadow, TOUCH, echo_hash};
 use crate::state::position::{LogPosition, log_key};
 use crate::state::tables::{image_key, pack, parse_image_key, table, unpack};
@@ -248,7 +249,8 @@ impl<S: MetaStore> Replica<S> {
         tracing::debug!(records = left.len(), "replaying tentative records");
         for position in left {
             let entry = self.core.state.log_entry(position)?;
-            let applied = self.core.state.apply_tentative(position, entry.record, (entry.held, entry.seal))?;
+            let attached = Attached { held: entry.held, seal: entry.seal };
+            let applied = self.core.state.apply_tentative(position, entry.record, attached)?;
             self.core.state.staged.replayed.push((position, applied));
         }
         Ok(())

@@ -61,7 +61,7 @@ pub(crate) fn happenings(changed: &[Changed], learned: &BTreeSet<(FileId, Name)>
     let inodes: BTreeMap<FileId, (Option<&Inode>, Option<&Inode>)> = inodes.collect();
     let named: BTreeSet<FileId> = names.came.keys().chain(names.gone.keys()).copied().collect();
     let mut told = names.told(&inodes);
-    told.extend(inodes.iter().filter_map(|(file, images)| changed_itself(*file, *images, named.contains(file))));
+    told.extend(inodes.iter().filter_map(|(file, images)| changed_itself(*file, *images, &named)));
     told
 }
 
@@ -139,12 +139,16 @@ fn places_got(old: Option<&Inode>, new: Option<&Inode>) -> Vec<Place> {
     new.places.iter().filter(|place| !old.places.contains(place)).cloned().collect()
 }
 
-/// Other bytes, or other attributes. Of a file that a name came to or went from only other bytes are told.
-fn changed_itself(file: FileId, (old, new): (Option<&Inode>, Option<&Inode>), is_named: bool) -> Option<Happening> {
+/// Other bytes, or other attributes. `named`: files that a name came to or went from, of which only other bytes are told.
+fn changed_itself(
+    file: FileId,
+    (old, new): (Option<&Inode>, Option<&Inode>),
+    named: &BTreeSet<FileId>,
+) -> Option<Happening> {
     let (old, new) = (old?, new.filter(|inode| !inode.is_removed())?);
     let (what, by) = if old.version != new.version && !new.is_directory() {
         (What::Edited, new.version)
-    } else if old.attr_version != new.attr_version && !is_named {
+    } else if old.attr_version != new.attr_version && !named.contains(&file) {
         (What::Attributes, new.attr_version.0)
     } else {
         return None;

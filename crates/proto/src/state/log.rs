@@ -56,6 +56,20 @@ pub(crate) struct Shadow {
     pub(crate) image: Option<Image>,
 }
 
+/// What goes along with a record.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Attached {
+    /// We, or someone below, hold its contents.
+    pub(crate) held: bool,
+    /// Its writer's signature.
+    pub(crate) seal: Option<Seal>,
+}
+
+impl Attached {
+    /// With one of our own.
+    pub(crate) const OWN: Self = Self { held: true, seal: None };
+}
+
 /// A record of the log as memory keeps it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LogItem {
@@ -459,17 +473,7 @@ impl<S: MetaStore> Core<S> {
     }
 
     /// Applies a record to the view and, unless we are the home, appends it to the log.
-    pub(crate) fn take_record(&mut self, record: Record, held: bool) -> Result<Effect, StorageError> {
-        self.take_sealed(record, held, None)
-    }
-
-    /// The same with its writer's signature.
-    pub(crate) fn take_sealed(
-        &mut self,
-        record: Record,
-        held: bool,
-        seal: Option<Seal>,
-    ) -> Result<Effect, StorageError> {
+    pub(crate) fn take_record(&mut self, record: Record, attached: Attached) -> Result<Effect, StorageError> {
         if self.orders() {
             return wayfs_tree::apply(&mut self.state.tx(), &record);
         }
@@ -478,7 +482,7 @@ impl<S: MetaStore> Core<S> {
         let (id, time, after) = (record.id, record.time, record.follows());
         let (empty_change, weight) = (EmptyChange::of(&record.op), Weight::of(&record.op));
         let Applied { effect, structural, chain, life, dated } =
-            self.state.apply_tentative(position, record, (held, seal))?;
+            self.state.apply_tentative(position, record, attached)?;
         let item = LogItem {
             id,
             after,
@@ -490,7 +494,7 @@ impl<S: MetaStore> Core<S> {
             life,
             tentative: true,
             rewritten: false,
-            sealed: seal.is_some(),
+            sealed: attached.seal.is_some(),
             weight,
             dated,
         };
@@ -533,7 +537,7 @@ impl<S: MetaStore> State<S> {
         &mut self,
         position: LogPosition,
         record: Record,
-        (held, seal): (bool, Option<Seal>),
+        Attached { held, seal }: Attached,
     ) -> Result<Applied, StorageError> {
         let mut tx = self.tx();
         let (_, before) = wayfs_tree::applied_chain(&tx, record.id.origin())?;

@@ -4,6 +4,7 @@ use crate::api::Output;
 use crate::contents::ledger::Weight;
 use crate::contents::superseded::Superseded;
 use crate::histories::gaps::Gap;
+use crate::requests::Listed;
 use crate::state::log::{Applied, LogItem};
 use crate::state::position::LogPosition;
 use crate::state::totals::Totals;
@@ -34,8 +35,6 @@ pub(crate) struct Staged {
     pub(crate) found: Vec<(crate::histories::found_lost::Kind, FileId)>,
     /// Records taken from a child client, whose change others must have heard of.
     pub(crate) taken: Vec<RecordId>,
-    /// The change was made by our own user: the kernel knows of it.
-    pub(crate) own: bool,
     /// Tentative records that were replayed.
     pub(crate) replayed: Vec<(LogPosition, Applied)>,
     /// Changes of the number of open conflicts, of versions owed and missing.
@@ -45,9 +44,17 @@ pub(crate) struct Staged {
     pub(crate) echo: BTreeSet<OriginId>,
     /// Questions that the parent answered. Whoever asked looks at what is stored: not before it is.
     pub(crate) answered: Vec<Answered>,
+    pub(crate) kernel: KernelKnows,
+}
+
+/// What the kernel of a client need not be told of a change.
+#[derive(Debug, Default)]
+pub(crate) struct KernelKnows {
+    /// It was made by our own user.
+    pub(crate) own: bool,
     /// Names that an answer brings and of which nobody here was told anything yet: there is nothing that the kernel must forget.
     pub(crate) learned: BTreeSet<(FileId, Name)>,
 }
 
-/// A question, what its answer was found to be, and the end of a listing: whether it was the last page, and its last name.
-pub(crate) type Answered = (AskId, Verdict, Option<(bool, Option<Name>)>);
+/// A question, what its answer was found to be, and the page if it asked for one.
+pub(crate) type Answered = (AskId, Verdict, Option<Listed>);

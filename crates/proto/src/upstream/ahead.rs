@@ -21,6 +21,7 @@
 
 use crate::contents::content_of;
 use crate::replica::{Core, Replica};
+use crate::state::log::Attached;
 use crate::state::position::LogPosition;
 use crate::upstream::{Uplink, UplinkState};
 use std::collections::BTreeMap;
@@ -69,7 +70,7 @@ impl<S: MetaStore> Replica<S> {
             Record { id, time: self.core.wall, user: UserId(0), op: Op::Skip { after, life: self.core.config.life } };
         self.core.state.set_sequence(sequence);
         self.histories.note_gap(&mut self.core, (after, sequence));
-        self.core.take_record(record, true)?;
+        self.core.take_record(record, Attached::OWN)?;
         Ok(())
     }
 
@@ -93,8 +94,10 @@ impl<S: MetaStore> Replica<S> {
             if travels_apart {
                 break;
             }
-            let record =
-                SentRecord { held: Uplink::is_held(&mut self.core, &entry.record, entry.held)?, record: entry.record };
+            let record = SentRecord {
+                held: entry.held && Uplink::still_holds(&mut self.core, &entry.record)?,
+                record: entry.record,
+            };
             len += wayfs_wire::record_len(&record);
             if len > AHEAD_LEN {
                 break;

@@ -3,6 +3,7 @@
 use crate::api::PeerId;
 use crate::children::interest::directories_of;
 use crate::replica::{Core, Replica, StepError};
+use crate::requests::Listed;
 use crate::requests::seen::Asked;
 use crate::state::names::crowded_in;
 use crate::state::tables::{image_key, table};
@@ -99,7 +100,7 @@ impl<S: MetaStore> Replica<S> {
         question: &Question,
         verdict: Verdict,
         mut images: Vec<KeyImage>,
-    ) -> Result<Option<(bool, Option<Name>)>, StorageError> {
+    ) -> Result<Option<Listed>, StorageError> {
         let watched = match question {
             Question::Lookup { parent, .. } => *parent,
             Question::Attributes { file } => *file,
@@ -126,7 +127,7 @@ impl<S: MetaStore> Replica<S> {
                 if ended { None } else { last.as_ref() },
                 &mut images,
             )?;
-            listed = Some((ended, last));
+            listed = Some(Listed { ended, last });
         }
         let keys: Vec<Key> = images.iter().map(|pair| pair.key.clone()).collect();
         self.take_cut(images)?;
@@ -138,8 +139,8 @@ impl<S: MetaStore> Replica<S> {
                 watches.note_absence(*parent, name.clone());
             }
         }
-        if let (Question::List { directory, after, .. }, Some((ended, last))) = (question, &listed) {
-            watches.note_listed(&mut self.core, *directory, after.as_ref(), last.as_ref(), *ended);
+        if let (Question::List { directory, after, .. }, Some(page)) = (question, &listed) {
+            watches.note_listed(&mut self.core, *directory, after.as_ref(), page);
         }
         Ok(listed)
     }

@@ -199,7 +199,7 @@ impl<S: MetaStore> Replica<S> {
         Members::seal_spans(&self.core, &mut spans, &records, written);
         let may_end = |id: RecordId| {
             let is_sealed = written.get(&id).is_some_and(|of| of.seal.is_some());
-            Members::may_end_behind(&self.core, id.origin(), is_sealed)
+            is_sealed || !Members::ends_at_seals(&self.core, id.origin())
         };
         Ok(messages(records, &spans, (self.core.config.records_per_message, &may_end)))
     }
@@ -270,7 +270,7 @@ impl Uplink {
                 && content.root().is_some()
                 && (Contents::missing(core, record.id)?.is_some()
                     || Contents::is_vanished(core, record.id)?
-                    || !Self::is_held(core, record, true)?)
+                    || !Self::still_holds(core, record)?)
             {
                 found.insert(file);
             }

@@ -7,9 +7,10 @@ use crate::histories::Histories;
 use crate::replica::{Core, Replica, StepError};
 use crate::state::tables::table;
 use crate::upstream::Uplink;
+use crate::upstream::welcomed::Welcome;
 use std::collections::BTreeSet;
 use wayfs_types::{CommitNumber, Image, Key, MetaStore, OriginId, StorageError};
-use wayfs_wire::{Down, FrameSerial, KeyImage, Mark, Resume, Up};
+use wayfs_wire::{Cut, Down, KeyImage, Mark, Resume, Up};
 
 impl<S: MetaStore> Replica<S> {
     pub(crate) fn handle_down(&mut self, peer: PeerId, down: Down) -> Result<(), StepError> {
@@ -35,7 +36,7 @@ impl<S: MetaStore> Replica<S> {
                 if greeted {
                     return Err(StepError::Peer(peer, "welcomed twice".to_owned()));
                 }
-                self.handle_welcome(peer, (stamp, current), (resume, went_back), (applied, &ends))
+                self.handle_welcome(peer, Welcome { stamp, current, resume, went_back, applied, ends: &ends })
             }
             // So that what is sent upon the welcome is what there is room for.
             Down::Rooms { rooms } if !is_forked => self.handle_rooms(rooms),
@@ -49,7 +50,7 @@ impl<S: MetaStore> Replica<S> {
             Down::Renewed { .. } | Down::Rooms { .. } => Ok(()),
             Down::Images { serial, through, more, mut images, omitted } => {
                 self.uplink.put_back(&self.core, peer, &mut images, &omitted)?;
-                self.handle_images(peer, serial, through, more, images)
+                self.handle_images(peer, Cut { serial, through, more }, images)
             }
             Down::Answer { serial, ask, verdict, through, images } => {
                 self.handle_answer(peer, serial, (ask, verdict), through, images)
@@ -131,9 +132,7 @@ impl<S: MetaStore> Replica<S> {
     fn handle_images(
         &mut self,
         peer: PeerId,
-        serial: FrameSerial,
-        through: CommitNumber,
-        more: bool,
+        Cut { serial, through, more }: Cut,
         images: Vec<KeyImage>,
     ) -> Result<(), StepError> {
         let is_relay = self.core.relays();
@@ -265,7 +264,8 @@ impl<S: MetaStore> Replica<S> {
             } else {
                 Mark { safe: 0, visible: 0, ..*mark }
             };
-            if self.uplink.may_go_back(is_own) {
+            let may_go_back = if is_own { self.uplink.may_own_go_back() } else { self.uplink.may_go_back() };
+            if may_go_back {
                 self.take_back_stable(mark.origin, known.stable)?;
             }
             self.core.advance_marks(known)?;

@@ -82,9 +82,9 @@ impl<S: MetaStore> Replica<S> {
                 }
                 let entry = self.core.state.log_entry(position)?;
                 written.insert(entry.record.id, entry.written());
-                let may_end = Members::may_end_behind(&self.core, entry.record.id.origin(), entry.seal.is_some());
+                let may_end = entry.seal.is_some() || !Members::ends_at_seals(&self.core, entry.record.id.origin());
                 let record = SentRecord {
-                    held: Uplink::is_held(&mut self.core, &entry.record, entry.held)?,
+                    held: entry.held && Uplink::still_holds(&mut self.core, &entry.record)?,
                     record: entry.record,
                 };
                 let more = wayfs_wire::record_len(&record);
@@ -179,7 +179,7 @@ impl<S: MetaStore> Replica<S> {
             sent.insert(origin, item.id.sequence());
             next.push(NextRecord { position, passed: Passed::On });
             wanted_len += 1;
-            may_end = Members::may_end_behind(&self.core, origin, item.sealed);
+            may_end = item.sealed || !Members::ends_at_seals(&self.core, origin);
         }
         if undurable {
             self.sync_soon();
@@ -231,9 +231,9 @@ impl Uplink {
 
     /// A client that moved has let contents go once a former parent called them safe, one by one or all up to there. So
     /// has a station that was put back to before they came: its clients do not bring them again, and nobody here has them.
-    pub(crate) fn is_held<S: MetaStore>(core: &mut Core<S>, record: &Record, held: bool) -> Result<bool, StorageError> {
-        if !held || core.state.tx().get_raw(&record_key(table::OWED, record.id))?.is_some() {
-            return Ok(held);
+    pub(crate) fn still_holds<S: MetaStore>(core: &mut Core<S>, record: &Record) -> Result<bool, StorageError> {
+        if core.state.tx().get_raw(&record_key(table::OWED, record.id))?.is_some() {
+            return Ok(true);
         }
         match Contents::missing(core, record.id)? {
             Some(missing) => Ok(missing.everybody().next().is_some()),

@@ -8,14 +8,27 @@ use crate::upstream::{Uplink, UplinkState};
 use wayfs_types::{CommitNumber, MetaStore, StorageError};
 use wayfs_wire::{Applied, Stamp};
 
+/// What a parent says first.
+#[derive(Debug)]
+pub(crate) struct Welcome<'a> {
+    pub(crate) stamp: Stamp,
+    pub(crate) current: CommitNumber,
+    /// It goes on from where we are.
+    pub(crate) resume: bool,
+    /// It was put back to an older copy.
+    pub(crate) went_back: bool,
+    /// What it has of our origins, the present one first.
+    pub(crate) applied: Vec<Applied>,
+    /// The last numbers of ours before each gap that it knows of, oldest first.
+    pub(crate) ends: &'a [u64],
+}
+
 impl<S: MetaStore> Replica<S> {
     /// The parent says who it is, and what it has of each origin.
     pub(crate) fn handle_welcome(
         &mut self,
         peer: PeerId,
-        (stamp, current): (Stamp, CommitNumber),
-        (resume, went_back): (bool, bool),
-        (applied, ends): (Vec<Applied>, &[u64]),
+        Welcome { stamp, current, resume, went_back, applied, ends }: Welcome<'_>,
     ) -> Result<(), StepError> {
         let own = self.core.config.origin;
         self.members.forget_rooms_of_former();

@@ -91,20 +91,36 @@ struct Reading {
     writer: Option<Writer>,
 }
 
+/// What a segment is among all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// Appends go on there; its tail may be torn.
+    Newest,
+    /// All of it is known to be on the disk.
+    Durable,
+    /// It is whole, and its payloads may not have reached the disk.
+    Unverified,
+}
+
 impl Reading {
     fn take(&mut self, directory: &Path, id: SegmentId, header: SegmentHeader, found: Found) -> Result<(), OpenError> {
-        let is_newest = self.newest == Some(id);
-        let is_durable = id < self.verify_from && !is_newest;
-        let summary = if is_durable { summary::read(&found.file, header.salt, found.len) } else { Ok(None) };
+        let part = if self.newest == Some(id) {
+            Part::Newest
+        } else if id < self.verify_from {
+            Part::Durable
+        } else {
+            Part::Unverified
+        };
+        let summary = if part == Part::Durable { summary::read(&found.file, header.salt, found.len) } else { Ok(None) };
         let (records, total) = match summary.map_err(OpenError::io("read summary of", &found.path))? {
             Some(records) => (records, found.len),
-            None => self.scan(header, &found, is_newest, is_durable)?,
+            None => self.scan(header, &found, part)?,
         };
         let file = Arc::new(found.file);
         let segment = Segment { file: Arc::clone(&file), salt: header.salt, total, live: 0 };
         self.index.segments.insert(id, segment);
         replay(&mut self.index, id, &records);
-        if is_newest {
+        if part == Part::Newest {
             let mut writer = Writer::new(directory, id, file, header.salt, total);
             writer.records = records;
             self.writer = Some(writer);
@@ -113,20 +129,14 @@ impl Reading {
     }
 
     /// The records of a segment and where it ends, a torn tail cut off.
-    fn scan(
-        &mut self,
-        header: SegmentHeader,
-        found: &Found,
-        is_newest: bool,
-        is_durable: bool,
-    ) -> Result<(Vec<Record>, u64), OpenError> {
-        let payloads = if is_durable { Payloads::Trust } else { Payloads::Verify };
+    fn scan(&mut self, header: SegmentHeader, found: &Found, part: Part) -> Result<(Vec<Record>, u64), OpenError> {
+        let payloads = if part == Part::Durable { Payloads::Trust } else { Payloads::Verify };
         let scanned = scan(&found.file, header.salt, found.len, payloads);
         let scanned = scanned.map_err(OpenError::io("scan", &found.path))?;
         let rest = found.len - scanned.good_end;
         self.report.damaged_bytes += scanned.damaged;
         self.report.corrupt.extend_from_slice(&scanned.corrupt);
-        if !is_newest {
+        if part != Part::Newest {
             self.report.damaged_bytes += rest;
             return Ok((scanned.records, found.len));
         }

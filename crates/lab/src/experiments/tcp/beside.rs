@@ -51,7 +51,8 @@ pub(super) fn rows(context: &mut Context<'_>, table: &Table) -> Result<(Vec<Row>
     for column in &columns {
         for (_, control, sack, scheme) in &cells {
             for n in 0..seeds {
-                cases.push(case(context, &column.setting, (control, *sack, *scheme), n));
+                let sender = Sender { control, sack: *sack, scheme: *scheme };
+                cases.push(case(context, &column.setting, sender, n));
             }
         }
     }
@@ -84,12 +85,17 @@ pub(super) fn rows(context: &mut Context<'_>, table: &Table) -> Result<(Vec<Row>
     Ok((rows, (!tool).then(|| missing.to_owned())))
 }
 
-fn case(
-    context: &Context<'_>,
-    setting: &Setting,
-    (control, sack, scheme): (&'static str, bool, Option<&'static str>),
-    n: u64,
-) -> Case {
+/// Who sends, and over which link.
+struct Sender {
+    /// The kernel's congestion control.
+    control: &'static str,
+    /// Whether it takes selective acknowledgements.
+    sack: bool,
+    /// The scheme of `wayfs link`, if that is between.
+    scheme: Option<&'static str>,
+}
+
+fn case(context: &Context<'_>, setting: &Setting, Sender { control, sack, scheme }: Sender, n: u64) -> Case {
     let mut radio = Hop::radio(0.0, 1, Scheme::None);
     let mean = (setting.bytes_per_error > 0.0).then_some(setting.bytes_per_error);
     for way in [&mut radio.line.up, &mut radio.line.down] {
