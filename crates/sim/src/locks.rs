@@ -13,6 +13,7 @@ use crate::host::Expectation;
 use crate::plan::Disaster;
 use crate::world::World;
 use rand::Rng;
+use std::time::Duration;
 use wayfs_proto::{PeerId, Role};
 use wayfs_types::request::{LockFamily, LockKind, LockOwner, LockRange, LockRequest, Outcome, Request};
 use wayfs_types::{FileId, FsError, OriginId, Time};
@@ -56,6 +57,17 @@ pub(crate) struct Held {
     pub(crate) given: Option<Given>,
     /// What it does under it.
     pub(crate) counting: Counting,
+}
+
+/// For so long a lock may be on its way to whom it was given to.
+const GIVEN: Duration = Duration::from_secs(5);
+
+/// A lock that a server keeps for a child of which no program has it.
+#[derive(Debug, PartialEq, Eq)]
+struct OfNobody {
+    server: usize,
+    child: usize,
+    lock: LockRequest,
 }
 
 /// By whom a lock was given.
@@ -200,28 +212,40 @@ impl World {
     }
 
     /// A server keeps no lock for a client's program that has none: whoever wants it would wait for ever ([S-locks]). Nor does the home for
-    /// those of a station that have none.
+    /// those of a station that have none. One that was just given may be on its way.
     pub(crate) fn check_locks_agree(&mut self) {
+        let first = self.locks_of_nobody();
+        if first.is_empty() {
+            return;
+        }
+        let later = self.now + GIVEN;
+        self.run_until(later);
+        for wrong in self.locks_of_nobody().into_iter().filter(|wrong| first.contains(wrong)) {
+            let OfNobody { server, child, lock } = wrong;
+            self.violate(
+                "a server keeps no lock that nobody has",
+                format!("host {server} keeps {lock:?} for host {child}"),
+            );
+        }
+    }
+
+    fn locks_of_nobody(&self) -> Vec<OfNobody> {
         let mut wrong = Vec::new();
-        for index in self.running() {
-            let (Some(server), Some(origin)) = (self.parent_of(index), self.origin_of(index)) else { continue };
-            let kept = self.locks_at(server, origin);
-            let is_had = |kept: &LockRequest, held: &LockRequest| (held.file, held.owner) == (kept.file, kept.owner);
-            let held = self.locks_at(index, origin);
-            let agrees = if self.hosts[index].role() == Role::Client {
-                kept.iter().all(|kept| held.iter().any(|held| is_had(kept, held)))
-            } else {
-                let below = self.running().into_iter().filter(|child| self.parent_of(*child) == Some(index));
-                let mut below = below.filter_map(|child| self.origin_of(child));
-                kept.is_empty() || below.any(|child| !self.locks_at(index, child).is_empty())
+        for child in self.running() {
+            let (Some(server), Some(origin)) = (self.parent_of(child), self.origin_of(child)) else { continue };
+            let has = |kept: &LockRequest| {
+                let is_it = |held: &LockRequest| (held.file, held.owner) == (kept.file, kept.owner);
+                if self.hosts[child].role() == Role::Client {
+                    return self.locks_at(child, origin).iter().any(is_it);
+                }
+                // A station keeps those of clients that left for a while.
+                let mut origins = self.hosts.iter().flat_map(|host| &host.origins);
+                origins.any(|client| !self.locks_at(child, *client).is_empty())
             };
-            if !agrees {
-                wrong.push(format!("host {server} keeps {kept:?} for host {index}, which has {held:?}"));
-            }
+            let kept = self.locks_at(server, origin).into_iter().filter(|kept| !has(kept));
+            wrong.extend(kept.map(|lock| OfNobody { server, child, lock }));
         }
-        for line in wrong {
-            self.violate("a server keeps no lock that nobody has", line);
-        }
+        wrong
     }
 
     /// Under which origin a host writes.
