@@ -13,7 +13,6 @@ use crate::host::Expectation;
 use crate::plan::Disaster;
 use crate::world::World;
 use rand::Rng;
-use std::time::Duration;
 use wayfs_proto::{PeerId, Role};
 use wayfs_types::request::{LockFamily, LockKind, LockOwner, LockRange, LockRequest, Outcome, Request};
 use wayfs_types::{FileId, FsError, OriginId, Time};
@@ -59,8 +58,8 @@ pub(crate) struct Held {
     pub(crate) counting: Counting,
 }
 
-/// For so long a lock may be on its way to whom it was given to.
-const GIVEN: Duration = Duration::from_secs(5);
+/// For so many leases a lock may be on its way to whom it was given to, or be kept for clients of a station that was restarted.
+const KEPT_LEASES: u32 = 3;
 
 /// A lock that a server keeps for a child of which no program has it.
 #[derive(Debug, PartialEq, Eq)]
@@ -212,13 +211,14 @@ impl World {
     }
 
     /// A server keeps no lock for a client's program that has none: whoever wants it would wait for ever ([S-locks]). Nor does the home for
-    /// those of a station that have none. One that was just given may be on its way.
+    /// those of a station that have none. One that was just given may be on its way, and for clients of a
+    /// station that was restarted the home keeps some for a while.
     pub(crate) fn check_locks_agree(&mut self) {
         let first = self.locks_of_nobody();
         if first.is_empty() {
             return;
         }
-        let later = self.now + GIVEN;
+        let later = self.now + KEPT_LEASES * self.hosts[0].config.lease;
         self.run_until(later);
         for wrong in self.locks_of_nobody().into_iter().filter(|wrong| first.contains(wrong)) {
             let OfNobody { server, child, lock } = wrong;

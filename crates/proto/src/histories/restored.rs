@@ -303,7 +303,7 @@ impl Histories {
     }
 
     /// What the parent had confirmed of a key.
-    fn confirmed_image<S: MetaStore>(core: &mut Core<S>, key: &Key) -> Result<Option<Image>, StorageError> {
+    pub(crate) fn confirmed_image<S: MetaStore>(core: &mut Core<S>, key: &Key) -> Result<Option<Image>, StorageError> {
         match core.state.shadow(key)? {
             Some(shadow) => Ok(shadow.image),
             None => wayfs_tree::View::image(&core.state.tx(), key),

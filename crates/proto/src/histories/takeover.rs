@@ -14,13 +14,14 @@ use crate::replica::{Core, Replica};
 use crate::state::log::Shadow;
 use crate::state::tables::{number_key, parse_image_key, table, unpack};
 use std::collections::BTreeSet;
-use wayfs_types::{CommitNumber, Key, MetaStore, Place, StorageError};
+use wayfs_types::{CommitNumber, FileId, Image, Key, Kind, MetaStore, Place, StorageError};
 use wayfs_wire::KeyImage;
 
 impl<S: MetaStore> Replica<S> {
     /// Applies a cut. A client notes that the parent vouched for what it names; so does a station that takes
     /// over the whole state, and sweeps the rest later.
-    pub(crate) fn take_cut(&mut self, cut: Vec<KeyImage>) -> Result<(), StorageError> {
+    pub(crate) fn take_cut(&mut self, mut cut: Vec<KeyImage>) -> Result<(), StorageError> {
+        Histories::add_unmade_copies(&mut self.core, &mut cut)?;
         let is_noted = !self.core.state.holds_all() || self.core.state.reset().is_some();
         let keys: Vec<Key> = if is_noted { cut.iter().map(|pair| pair.key.clone()).collect() } else { Vec::new() };
         self.take_images(cut)?;
@@ -83,6 +84,29 @@ impl<S: MetaStore> Replica<S> {
 }
 
 impl Histories {
+    /// A version stands in one place. A parent that shows one in its file has made no copy of it: one that another made, which had not
+    /// heard of what it was stored upon, is none here. What a program goes on to write upon that version would go into the copy.
+    fn add_unmade_copies<S: MetaStore>(core: &mut Core<S>, cut: &mut Vec<KeyImage>) -> Result<(), StorageError> {
+        if core.state.holds_all() {
+            return Ok(());
+        }
+        let mut unmade = Vec::new();
+        for pair in &*cut {
+            let (Key::Inode(file), Some(Image::Inode(inode))) = (&pair.key, &pair.image) else { continue };
+            let key = Key::Inode(FileId::made_by(inode.version));
+            if inode.kind != Kind::File || FileId::made_by(inode.version) == *file {
+                continue;
+            }
+            let is_copy = |image: &Image| matches!(image, Image::Inode(copy) if copy.kind == Kind::File && copy.merged_into.is_none() && !copy.is_removed());
+            if Self::confirmed_image(core, &key)?.as_ref().is_some_and(is_copy) {
+                unmade.push(key);
+            }
+        }
+        unmade.retain(|key| cut.iter().all(|pair| pair.key != *key));
+        cut.extend(unmade.into_iter().map(|key| KeyImage { key, image: None }));
+        Ok(())
+    }
+
     /// What had a shadow row is put back, and the cut does not name it. `number`: when the home vouched for it.
     pub(crate) fn note_unnamed<S: MetaStore>(&mut self, core: &Core<S>, key: &Key, number: CommitNumber) {
         if core.state.reset().is_some_and(|reset| number <= reset) {

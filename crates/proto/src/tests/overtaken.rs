@@ -1,7 +1,7 @@
 //! A version that comes home after what was built upon it, which came by another way.
 
 use super::put_back_contents::ASKED;
-use super::world::{HOME, World, big};
+use super::world::{HOME, World, big, small};
 use crate::Role;
 use std::time::Duration;
 use wayfs_types::FileId;
@@ -38,4 +38,48 @@ fn what_was_overtaken_comes_back_when_what_was_built_upon_it_is_lost() {
     assert_eq!(world.names(HOME, FileId::ROOT).unwrap(), ["film"], "no copies");
     assert_eq!(world.lookup(HOME, FileId::ROOT, "film").unwrap().1.content, big("seen"));
     assert!(world.can_read(b, file, &big("seen")));
+}
+
+/// Seed 169032550: a station that had not heard of what a version was stored upon made a copy of it, and its writer went back to the home,
+/// where it stands in its file. What it wrote next went into the copy, and its own machine did not show it in the file.
+#[test]
+fn a_copy_that_the_next_server_did_not_make_is_none() {
+    let mut world = World::new();
+    let station = world.add(Role::Station, "s1@s");
+    let [ann, cat] = ["ann@a", "cat@c"].map(|label| world.add(Role::Client, label));
+    let upper = world.connect(station, HOME);
+    let [line, _] = [ann, cat].map(|client| world.connect(client, HOME));
+    world.settle();
+    let file = world.create(ann, FileId::ROOT, "x");
+    world.pass(Duration::from_secs(3));
+    assert!(world.lookup(cat, FileId::ROOT, "x").is_ok());
+    world.close(upper);
+    world.store(cat, file, small("before"));
+    world.settle();
+    assert_eq!(world.lookup(ann, FileId::ROOT, "x").unwrap().1.content, small("before"));
+    world.stall(line, true);
+    world.store(ann, file, small("mine"));
+    world.pass(Duration::from_millis(100));
+    while world.waits_up(line) {
+        world.step_up(line, 1);
+    }
+    assert_eq!(world.lookup(HOME, FileId::ROOT, "x").unwrap().1.content, small("mine"));
+    // It does not hear that the home has it.
+    world.close(line);
+    let line = world.connect(ann, station);
+    world.settle();
+    assert_eq!(world.names(ann, FileId::ROOT).unwrap().len(), 2, "a copy at the station");
+    world.close(line);
+    world.connect(ann, HOME);
+    world.settle();
+    assert_eq!(world.lookup(ann, FileId::ROOT, "x").unwrap().1.content, small("mine"));
+    world.store(ann, file, small("next"));
+    assert_eq!(
+        world.lookup(ann, FileId::ROOT, "x").unwrap().1.content,
+        small("next"),
+        "also before the home has heard of it"
+    );
+    world.settle();
+    assert_eq!(world.names(HOME, FileId::ROOT).unwrap(), ["x"]);
+    world.assert_agrees(ann);
 }

@@ -241,6 +241,9 @@ impl World {
     fn compare(&mut self, index: usize, file: FileId, bytes: &[u8], is_dirty: bool) {
         let engine = self.engine_bytes(index, file);
         let is_full = self.hosts[index].disk.0.borrow().is_full;
+        // What came to the bytes of a version that somebody stored nobody owes: its commit has nothing to store.
+        let is_unknown = self.view(index, file).is_some_and(|view| view.is_unknown);
+        let is_of_a_version = is_unknown && self.is_version(bytes);
         let Some(view) = self.view(index, file) else { return };
         let was_dirty = std::mem::replace(&mut view.is_dirty, is_dirty);
         view.is_unsure = is_dirty && (view.is_unsure || is_full);
@@ -254,7 +257,7 @@ impl World {
             let appended = moved.as_ref().filter(|appended| bytes.ends_with(appended));
             view.appended_at = appended.map(|appended| bytes.len() - appended.len());
             view.become_other(bytes.to_vec());
-            view.is_owed = is_dirty;
+            view.is_owed = is_dirty && !is_of_a_version;
         }
         let is_lost = !is_dirty && view.is_owed && engine.as_deref() != Some(&view.bytes[..]);
         view.is_owed &= is_dirty;
@@ -283,11 +286,16 @@ impl World {
         }
     }
 
-    /// Bytes are those of a version of a file, by whoever.
-    pub(super) fn check_known(&mut self, index: usize, file: FileId, bytes: &[u8]) {
+    /// Whether bytes are those that somebody stored.
+    fn is_version(&self, bytes: &[u8]) -> bool {
         let contents = self.history.updates.values().map(|update| &update.content);
         let mut fit = contents.filter(|content| content.size() == bytes.len() as u64);
-        if !bytes.is_empty() && !fit.any(|content| self.content_bytes(content).as_deref() == Some(bytes)) {
+        fit.any(|content| self.content_bytes(content).as_deref() == Some(bytes))
+    }
+
+    /// Bytes are those of a version of a file, by whoever.
+    pub(super) fn check_known(&mut self, index: usize, file: FileId, bytes: &[u8]) {
+        if !bytes.is_empty() && !self.is_version(bytes) {
             let view = self.view(index, file).cloned().unwrap_or_default();
             let at = (view.appended_at, view.taken_at, view.bytes.len());
             let line = format!("host {index}, {file}, {} bytes, appended, taken and shown: {at:?}", bytes.len());
