@@ -362,7 +362,7 @@ mod tests {
     use super::*;
     use crate::testing::{Machine, PATIENCE, noise};
 
-    /// [S-safe] Whoever pushed contents believes that they are on this disk when it is told so.
+    /// Whoever pushed contents believes that they are on this disk when it is told so.
     #[test]
     fn what_came_whole_and_was_not_synced_is_not_called_durable() {
         let dir = tempfile::tempdir().unwrap();
