@@ -14,7 +14,7 @@ use crate::replica::{Core, Replica};
 use crate::state::log::Shadow;
 use crate::state::tables::{number_key, parse_image_key, table, unpack};
 use std::collections::BTreeSet;
-use wayfs_types::{CommitNumber, FileId, Image, Key, Kind, MetaStore, Place, StorageError};
+use wayfs_types::{CommitNumber, FileId, Image, Inode, Key, Kind, MetaStore, Place, StorageError};
 use wayfs_wire::KeyImage;
 
 impl<S: MetaStore> Replica<S> {
@@ -90,19 +90,27 @@ impl Histories {
         if core.state.holds_all() {
             return Ok(());
         }
-        let mut unmade = Vec::new();
+        let mut unmade = BTreeSet::new();
         for pair in &*cut {
             let (Key::Inode(file), Some(Image::Inode(inode))) = (&pair.key, &pair.image) else { continue };
-            let key = Key::Inode(FileId::made_by(inode.version));
-            if inode.kind != Kind::File || FileId::made_by(inode.version) == *file {
-                continue;
-            }
-            let is_copy = |image: &Image| matches!(image, Image::Inode(copy) if copy.kind == Kind::File && copy.merged_into.is_none() && !copy.is_removed());
-            if Self::confirmed_image(core, &key)?.as_ref().is_some_and(is_copy) {
-                unmade.push(key);
+            let made = FileId::made_by(inode.version);
+            // Most versions left no file of their own: one look at the view tells.
+            // What became another file (an alias), or was removed, shows nothing.
+            if is_living_file(inode)
+                && made != *file
+                && wayfs_tree::inode(&core.state.tx(), made)?.is_some_and(|copy| is_living_file(&copy))
+                && let Some(Image::Inode(copy)) = Self::confirmed_image(core, &Key::Inode(made))?
+                && is_living_file(&copy)
+            {
+                unmade.insert(Key::Inode(made));
             }
         }
-        unmade.retain(|key| cut.iter().all(|pair| pair.key != *key));
+        if unmade.is_empty() {
+            return Ok(());
+        }
+        for pair in &*cut {
+            unmade.remove(&pair.key);
+        }
         cut.extend(unmade.into_iter().map(|key| KeyImage { key, image: None }));
         Ok(())
     }
@@ -157,5 +165,37 @@ impl Histories {
             core.state.renew(key);
         }
         Ok(())
+    }
+}
+
+fn is_living_file(inode: &Inode) -> bool {
+    inode.kind == Kind::File && inode.merged_into.is_none() && !inode.is_removed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Role;
+    use crate::tests::world::{HOME, World};
+    use std::sync::Arc;
+    use wayfs_types::{OriginId, RecordId};
+
+    /// An alias names the version of the file that it became: that file stays in the cache.
+    #[test]
+    fn what_another_file_became_is_no_copy_that_was_not_made() {
+        let mut world = World::new();
+        let ann = world.add(Role::Client, "ann@a");
+        world.connect(ann, HOME);
+        world.settle();
+        let file = world.create(ann, FileId::ROOT, "x");
+        world.settle();
+        let inode = (*world.lookup(ann, FileId::ROOT, "x").unwrap().1).clone();
+        let other = FileId::made_by(RecordId::new(OriginId::new(9).unwrap(), 1).unwrap());
+        for (merged_into, unmade) in [(Some(file), 0), (None, 1)] {
+            let image = Some(Image::Inode(Arc::new(Inode { merged_into, ..inode.clone() })));
+            let mut cut = vec![KeyImage { key: Key::Inode(other), image }];
+            Histories::add_unmade_copies(&mut world.hosts[ann].replica.core, &mut cut).unwrap();
+            assert_eq!(cut.len(), 1 + unmade);
+        }
     }
 }

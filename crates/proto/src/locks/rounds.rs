@@ -109,14 +109,12 @@ impl Locks {
         left: Option<Vec<LockRequest>>,
     ) {
         let told = left.is_some();
-        if let Asking::Ourselves(ask) = of {
-            return self.handle_left_asked(core, children, ask, left.as_deref());
-        }
-        let left = left.unwrap_or_default();
         match of {
-            Asking::Ourselves(_) => {}
-            Asking::Station(station, ask) => children.tell(station, Down::LockGiven { ask, told, left }),
-            Asking::Home(ask) => core.tell_parent(Up::LockGiven { ask, told, left }),
+            Asking::Ourselves(ask) => self.handle_left_asked(core, children, ask, left.as_deref()),
+            Asking::Station(station, ask) => {
+                children.tell(station, Down::LockGiven { ask, told, left: left.unwrap_or_default() });
+            }
+            Asking::Home(ask) => core.tell_parent(Up::LockGiven { ask, told, left: left.unwrap_or_default() }),
         }
     }
 
