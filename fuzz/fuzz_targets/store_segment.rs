@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
-use wayfs_store::fuzzing::{Forged, forge_segment};
+use wayfs_store::fuzzing::{Forged, ForgedSegment};
 use wayfs_store::{ChunkConfig, ChunkStore, DataDir, Role};
 use wayfs_types::Digest;
 
@@ -46,8 +46,8 @@ impl Record {
 
 impl Segment {
     fn bytes(self, id: u32) -> Vec<u8> {
-        let records: Vec<Forged> = self.records.into_iter().map(Record::forge).collect();
-        let mut bytes = forge_segment(id, self.verify_from.into(), &records);
+        let records = self.records.into_iter().map(Record::forge).collect();
+        let mut bytes = ForgedSegment { id, verify_from: self.verify_from.into(), records }.encode();
         bytes.truncate(bytes.len().saturating_sub(self.cut.into()));
         if let Some((at, to)) = self.rot
             && let Some(byte) = bytes.get_mut(usize::from(at))

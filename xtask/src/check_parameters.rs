@@ -18,7 +18,6 @@ const BOUNDS: &[(&str, Bound)] = &[
     ("openfiles", Bound { flags: 0, pairs: 7 }),
     ("proto", Bound { flags: 0, pairs: 4 }),
     ("sim", Bound { flags: 4, pairs: 18 }),
-    ("store", Bound { flags: 0, pairs: 11 }),
     ("wire", Bound { flags: 1, pairs: 0 }),
 ];
 

@@ -32,7 +32,16 @@ impl Chain {
     /// The chain with one more batch.
     pub(crate) fn next(self, batch_sum: u32) -> Self {
         let ticket = Ticket(self.ticket.0.checked_add(1).expect("nobody writes 2^64 batches"));
-        Self { ticket, batch_sum, chain_sum: link(self.chain_sum, ticket, batch_sum) }
+        Self { ticket, batch_sum, chain_sum: self.linked(ticket, batch_sum) }
+    }
+
+    /// Checksum of the chain with one more batch.
+    fn linked(self, ticket: Ticket, batch_sum: u32) -> u32 {
+        let mut hasher = crc32fast::Hasher::new();
+        hasher.update(&self.chain_sum.to_le_bytes());
+        hasher.update(&ticket.0.to_le_bytes());
+        hasher.update(&batch_sum.to_le_bytes());
+        hasher.finalize()
     }
 
     /// Whether a chain that was read is this one with one more batch. Behind the last number of all there is none, whatever a file says.
@@ -62,14 +71,6 @@ impl Chain {
         let ticket = u64::from(word(1)) | u64::from(word(5)) << 32;
         Some(Self { ticket: Ticket(ticket), batch_sum: word(9), chain_sum: word(13) })
     }
-}
-
-fn link(before: u32, ticket: Ticket, batch_sum: u32) -> u32 {
-    let mut hasher = crc32fast::Hasher::new();
-    hasher.update(&before.to_le_bytes());
-    hasher.update(&ticket.0.to_le_bytes());
-    hasher.update(&batch_sum.to_le_bytes());
-    hasher.finalize()
 }
 
 /// The checksum of the changes of a batch, in their order.
@@ -116,7 +117,7 @@ mod tests {
     #[test]
     fn nothing_follows_the_last_number_of_all() {
         let last = Chain { ticket: Ticket(u64::MAX), batch_sum: 1, chain_sum: 2 };
-        let chain_sum = link(last.chain_sum, Ticket(0), 3);
+        let chain_sum = last.linked(Ticket(0), 3);
         assert!(!last.is_followed_by(Chain { ticket: Ticket(0), batch_sum: 3, chain_sum }));
         let before = Chain { ticket: Ticket(u64::MAX - 1), ..last };
         assert!(before.is_followed_by(before.next(3)));

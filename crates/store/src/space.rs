@@ -63,6 +63,15 @@ pub(crate) struct NoRoom {
     pub(crate) available: u64,
 }
 
+/// What a merge needs of the disk, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MergeRoom {
+    /// Most that it writes.
+    pub(crate) needed: u64,
+    /// Least that it leaves to the file system.
+    pub(crate) margin: u64,
+}
+
 impl Space {
     pub(crate) fn watch(directory: &Path, min_free: u64) -> std::io::Result<Self> {
         let directory = OwnedFd::from(std::fs::File::open(directory)?);
@@ -98,13 +107,13 @@ impl Space {
         Ok(Ok(()))
     }
 
-    /// Checks that a merge which writes at most `needed` bytes may begin, and keeps that room from what is accepted until
-    /// [`Space::end_merge`]. It may use half of what ordinary writes leave free, and leaves `margin` to the file system.
-    pub(crate) fn begin_merge(&self, needed: u64, margin: u64) -> std::io::Result<Result<(), NoRoom>> {
-        let margin = margin.max(self.min_free / 2);
+    /// Checks that there is room for a merge, and keeps it from what is accepted until [`Space::end_merge`]. The merge may
+    /// use half of what ordinary writes leave free.
+    pub(crate) fn begin_merge(&self, room: MergeRoom) -> std::io::Result<Result<(), NoRoom>> {
+        let margin = room.margin.max(self.min_free / 2);
         let left = self.free()?.saturating_sub(self.reserved.load(Ordering::Relaxed));
-        let Some(beside) = left.checked_sub(needed.saturating_add(margin)) else {
-            return Ok(Err(NoRoom { needed, available: left.saturating_sub(margin) }));
+        let Some(beside) = left.checked_sub(room.needed.saturating_add(margin)) else {
+            return Ok(Err(NoRoom { needed: room.needed, available: left.saturating_sub(margin) }));
         };
         self.beside_merge.store(beside, Ordering::Relaxed);
         Ok(Ok(()))
@@ -142,10 +151,11 @@ mod tests {
         let Some(disk) = crate::tests::SmallDisk::mount_at(scratch.path(), 8) else { return };
         let space = Space::watch(disk.path(), 2 << 20).unwrap();
         let free = space.free().unwrap();
-        assert_eq!(space.begin_merge(free, 0).unwrap(), Err(NoRoom { needed: free, available: free - (1 << 20) }));
+        let merge = |needed| space.begin_merge(MergeRoom { needed, margin: 0 }).unwrap();
+        assert_eq!(merge(free), Err(NoRoom { needed: free, available: free - (1 << 20) }));
         assert_eq!(space.check(5 << 20).unwrap(), Ok(()), "none began");
         // Half of the reserve stays, a mebibyte.
-        assert_eq!(space.begin_merge(free - (3 << 20), 0).unwrap(), Ok(()));
+        assert_eq!(merge(free - (3 << 20)), Ok(()));
         assert_eq!(space.check(1 << 20).unwrap(), Ok(()));
         assert_eq!(space.check(1 << 20).unwrap(), Ok(()));
         assert_eq!(space.check(1).unwrap(), Err(NoRoom { needed: 1, available: 0 }));

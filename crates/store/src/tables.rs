@@ -9,7 +9,7 @@ use crate::log::format::{Item, encode_batch};
 use crate::log::writer::LogWriter;
 use crate::poison::Poison;
 use crate::replaying::replay;
-use crate::space::Space;
+use crate::space::{MergeRoom, Space};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wayfs_types::{StorageError, Ticket};
@@ -211,8 +211,8 @@ impl Tables {
     }
 
     fn begin_merge(&self) -> Result<(), StorageError> {
-        let room = self.space.begin_merge(self.index.disk_bytes().min(MERGE_MAX), DISK_MARGIN);
-        room.map_err(|error| no_look(&error))?.map_err(|_| StorageError::NoSpace)
+        let room = MergeRoom { needed: self.index.disk_bytes().min(MERGE_MAX), margin: DISK_MARGIN };
+        self.space.begin_merge(room).map_err(|error| no_look(&error))?.map_err(|_| StorageError::NoSpace)
     }
 
     /// Whether something takes room on the disk that [`Tables::reopen`] gives back.

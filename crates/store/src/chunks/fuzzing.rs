@@ -2,12 +2,12 @@
 
 use crate::chunks::scan::Record;
 use crate::chunks::segment::{
-    Binding, CHUNK_LEN_MAX, Kind, Place, RecordHeader, SegmentHeader, SegmentId, encode_tombstone,
+    Binding, CHUNK_LEN_MAX, Kind, Place, RecordHeader, Salt, SegmentHeader, SegmentId, encode_tombstone,
 };
 use crate::chunks::summary;
 use wayfs_types::Digest;
 
-const SALT: u64 = 0x5eed;
+const SALT: Salt = Salt(0x5eed);
 
 /// A record as somebody could have written it.
 #[derive(Debug, Clone)]
@@ -34,19 +34,32 @@ pub enum Forged {
     Noise(Vec<u8>),
 }
 
-/// The bytes of segment `id` with these records.
-pub fn forge_segment(id: u32, verify_from: u32, records: &[Forged]) -> Vec<u8> {
-    let header = SegmentHeader { id: SegmentId(id), verify_from: SegmentId(verify_from), salt: SALT };
-    let mut file = header.encode().to_vec();
-    for record in records {
-        let offset = file.len() as u64;
-        let Some((header, payload)) = forge_record(record, offset) else { continue };
-        if let Some(header) = header {
-            file.extend_from_slice(&header.encode(Binding { salt: SALT, offset }));
+/// A segment as somebody could have written it.
+#[derive(Debug, Clone)]
+pub struct ForgedSegment {
+    /// Its number.
+    pub id: u32,
+    /// The oldest segment that it says may not have been durable when it began.
+    pub verify_from: u32,
+    /// What is in it.
+    pub records: Vec<Forged>,
+}
+
+impl ForgedSegment {
+    /// The bytes of the file.
+    pub fn encode(&self) -> Vec<u8> {
+        let (id, verify_from) = (SegmentId(self.id), SegmentId(self.verify_from));
+        let mut file = SegmentHeader { id, verify_from, salt: SALT }.encode().to_vec();
+        for record in &self.records {
+            let offset = file.len() as u64;
+            let Some((header, payload)) = forge_record(record, offset) else { continue };
+            if let Some(header) = header {
+                file.extend_from_slice(&header.encode(Binding { salt: SALT, offset }));
+            }
+            file.extend_from_slice(&payload);
         }
-        file.extend_from_slice(&payload);
+        file
     }
-    file
 }
 
 fn forge_record(record: &Forged, offset: u64) -> Option<(Option<RecordHeader>, Vec<u8>)> {

@@ -1,6 +1,6 @@
 //! Where each chunk is: the only state that is not on disk, rebuilt by scanning.
 
-use crate::chunks::segment::{Place, RECORD_HEADER, SEGMENT_HEADER, SegmentId};
+use crate::chunks::segment::{Place, RECORD_HEADER, SEGMENT_HEADER, Salt, SegmentId};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ impl Located {
 #[derive(Debug, Clone)]
 pub(crate) struct Segment {
     pub(crate) file: Arc<File>,
-    pub(crate) salt: u64,
+    pub(crate) salt: Salt,
     /// Bytes of the file.
     pub(crate) total: u64,
     /// Bytes of records that are in the index.

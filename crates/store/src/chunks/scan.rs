@@ -6,7 +6,8 @@
 //! a good record after damage is kept.
 
 use crate::chunks::segment::{
-    Binding, Kind, Place, RECORD_HEADER, RECORD_MAGIC, RecordHeader, SEGMENT_HEADER, TOMBSTONE_LEN, decode_tombstone,
+    Binding, Kind, Place, RECORD_HEADER, RECORD_MAGIC, RecordHeader, SEGMENT_HEADER, Salt, TOMBSTONE_LEN,
+    decode_tombstone,
 };
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -46,7 +47,7 @@ pub(crate) struct Scanned {
 }
 
 /// Scans the records of a segment of `len` bytes.
-pub(crate) fn scan(file: &File, salt: u64, len: u64, payloads: Payloads) -> std::io::Result<Scanned> {
+pub(crate) fn scan(file: &File, salt: Salt, len: u64, payloads: Payloads) -> std::io::Result<Scanned> {
     let mut window = Window { file, len, from: 0, bytes: Vec::new() };
     let mut scanned = Scanned { good_end: SEGMENT_HEADER, ..Scanned::default() };
     let mut pending_corrupt = Vec::new();
@@ -74,13 +75,13 @@ pub(crate) fn scan(file: &File, salt: u64, len: u64, payloads: Payloads) -> std:
 }
 
 /// A right header whose record fits the file.
-fn header_at(window: &mut Window<'_>, salt: u64, at: u64) -> std::io::Result<Option<RecordHeader>> {
+fn header_at(window: &mut Window<'_>, salt: Salt, at: u64) -> std::io::Result<Option<RecordHeader>> {
     let Some(bytes) = window.read(at, RECORD_HEADER as usize)? else { return Ok(None) };
     let header = RecordHeader::decode(bytes, Binding { salt, offset: at });
     Ok(header.filter(|header| at + header.record_len() <= window.len))
 }
 
-fn next_header(window: &mut Window<'_>, salt: u64, from: u64) -> std::io::Result<Option<u64>> {
+fn next_header(window: &mut Window<'_>, salt: Salt, from: u64) -> std::io::Result<Option<u64>> {
     let mut at = from;
     while at + RECORD_HEADER <= window.len {
         let look = window.ahead(at);

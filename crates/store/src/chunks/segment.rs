@@ -42,14 +42,17 @@ impl SegmentId {
     }
 }
 
+/// A random number that each segment has, which is part of every checksum of its records' headers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Salt(pub(crate) u64);
+
 /// First bytes of a segment file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SegmentHeader {
     pub(crate) id: SegmentId,
     /// The oldest segment that may not have been durable when this one began.
     pub(crate) verify_from: SegmentId,
-    /// Random; part of every record's checksum.
-    pub(crate) salt: u64,
+    pub(crate) salt: Salt,
 }
 
 impl SegmentHeader {
@@ -59,7 +62,7 @@ impl SegmentHeader {
         bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
         bytes[12..16].copy_from_slice(&self.id.0.to_le_bytes());
         bytes[16..20].copy_from_slice(&self.verify_from.0.to_le_bytes());
-        bytes[24..32].copy_from_slice(&self.salt.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.salt.0.to_le_bytes());
         let sum = crc32fast::hash(&bytes[..36]);
         bytes[36..].copy_from_slice(&sum.to_le_bytes());
         bytes
@@ -75,7 +78,7 @@ impl SegmentHeader {
         if found > VERSION {
             return Err(OpenError::TooNew { path: path.to_path_buf(), found, known: VERSION });
         }
-        let salt = u64::from(word(bytes, 24)) | u64::from(word(bytes, 28)) << 32;
+        let salt = Salt(u64::from(word(bytes, 24)) | u64::from(word(bytes, 28)) << 32);
         let (id, verify_from) = (SegmentId(word(bytes, 12)), SegmentId(word(bytes, 16)));
         Ok(Some(Self { id, verify_from, salt }))
     }
@@ -103,7 +106,7 @@ pub(crate) struct RecordHeader {
 /// What a record's checksum binds it to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Binding {
-    pub(crate) salt: u64,
+    pub(crate) salt: Salt,
     pub(crate) offset: u64,
 }
 
@@ -149,7 +152,7 @@ impl RecordHeader {
 
 fn sum(header: &[u8], binding: Binding) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
-    hasher.update(&binding.salt.to_le_bytes());
+    hasher.update(&binding.salt.0.to_le_bytes());
     hasher.update(&binding.offset.to_le_bytes());
     hasher.update(header);
     hasher.finalize()

@@ -339,7 +339,7 @@ impl Inner {
         writer: &mut Writer,
         append: &Append<'_>,
     ) -> Result<crate::chunks::segment::Place, ChunkError> {
-        if writer.is_full_for(append.header.record_len(), self.config.segment_bytes) {
+        if writer.is_full_for(append, self.config.segment_bytes) {
             self.roll(writer)?;
         }
         let place = writer.append(append).map_err(|error| self.note(error))?;

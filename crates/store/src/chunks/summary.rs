@@ -7,7 +7,7 @@
 
 use crate::chunks::scan::Record;
 use crate::chunks::segment::{
-    Binding, Kind, Place, RECORD_HEADER, RecordHeader, SEGMENT_HEADER, SUMMARY_LEN_MAX, SegmentId,
+    Binding, Kind, Place, RECORD_HEADER, RecordHeader, SEGMENT_HEADER, SUMMARY_LEN_MAX, Salt, SegmentId,
 };
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -20,7 +20,7 @@ const TRAILER: usize = 12;
 const TRAILER_MAGIC: [u8; 4] = *b"WSum";
 
 /// The header and payload of a summary at `offset`, or `None` if it would be too long.
-pub(crate) fn encode(records: &[Record], salt: u64, offset: u64) -> Option<(RecordHeader, Vec<u8>)> {
+pub(crate) fn encode(records: &[Record], salt: Salt, offset: u64) -> Option<(RecordHeader, Vec<u8>)> {
     let len = records.len() * ENTRY + TRAILER;
     if len > SUMMARY_LEN_MAX as usize {
         return None;
@@ -43,7 +43,7 @@ pub(crate) fn encode(records: &[Record], salt: u64, offset: u64) -> Option<(Reco
 }
 
 /// The records of a segment of `len` bytes by its summary, if that is there and whole.
-pub(crate) fn read(file: &File, salt: u64, len: u64) -> std::io::Result<Option<Vec<Record>>> {
+pub(crate) fn read(file: &File, salt: Salt, len: u64) -> std::io::Result<Option<Vec<Record>>> {
     if len < SEGMENT_HEADER + RECORD_HEADER + TRAILER as u64 {
         return Ok(None);
     }
@@ -93,12 +93,12 @@ fn decode_entry(entry: &[u8], summary_offset: u64) -> Option<Record> {
     }
 }
 
-fn trailer(begins: u32, salt: u64) -> [u8; TRAILER] {
+fn trailer(begins: u32, salt: Salt) -> [u8; TRAILER] {
     let mut bytes = [0; TRAILER];
     bytes[..4].copy_from_slice(&TRAILER_MAGIC);
     bytes[4..8].copy_from_slice(&begins.to_le_bytes());
     let mut hasher = crc32fast::Hasher::new();
-    hasher.update(&salt.to_le_bytes());
+    hasher.update(&salt.0.to_le_bytes());
     hasher.update(&bytes[..8]);
     bytes[8..].copy_from_slice(&hasher.finalize().to_le_bytes());
     bytes

@@ -3,7 +3,7 @@
 use crate::chunks::error::ChunkError;
 use crate::chunks::scan::Record;
 use crate::chunks::segment::{
-    Binding, Kind, Place, RECORD_HEADER, RecordHeader, SEGMENT_HEADER, SegmentHeader, SegmentId, decode_tombstone,
+    Binding, Kind, Place, RECORD_HEADER, RecordHeader, SEGMENT_HEADER, Salt, SegmentHeader, SegmentId, decode_tombstone,
 };
 use crate::chunks::summary;
 use crate::directory::sync_directory;
@@ -25,7 +25,7 @@ pub(crate) struct Writer {
     pub(crate) directory: PathBuf,
     pub(crate) id: SegmentId,
     pub(crate) file: Arc<File>,
-    pub(crate) salt: u64,
+    pub(crate) salt: Salt,
     /// Where the next record goes.
     pub(crate) end: u64,
     /// Older segments whose last appends were not synced.
@@ -72,12 +72,12 @@ pub(crate) fn create(directory: &Path, header: SegmentHeader) -> Result<Arc<File
 }
 
 /// A salt that those who write files cannot foresee.
-pub(crate) fn fresh_salt() -> u64 {
-    RandomState::new().build_hasher().finish()
+pub(crate) fn fresh_salt() -> Salt {
+    Salt(RandomState::new().build_hasher().finish())
 }
 
 impl Writer {
-    pub(crate) fn new(directory: &Path, id: SegmentId, file: Arc<File>, salt: u64, end: u64) -> Self {
+    pub(crate) fn new(directory: &Path, id: SegmentId, file: Arc<File>, salt: Salt, end: u64) -> Self {
         Self {
             directory: directory.to_path_buf(),
             id,
@@ -93,8 +93,8 @@ impl Writer {
     }
 
     /// Whether the segment has no room left for a record below its aimed size.
-    pub(crate) fn is_full_for(&self, record_len: u64, segment_bytes: u64) -> bool {
-        self.end > SEGMENT_HEADER && self.end + record_len > segment_bytes
+    pub(crate) fn is_full_for(&self, append: &Append<'_>, segment_bytes: u64) -> bool {
+        self.end > SEGMENT_HEADER && self.end + append.header.record_len() > segment_bytes
     }
 
     /// Begins the next segment and returns where the last one ended.

@@ -125,7 +125,7 @@ impl LogWriter {
 
     /// Writes room behind the last batch.
     pub(crate) fn add_room(&mut self) -> io::Result<()> {
-        self.current.len = write_zeros(&*self.current.file, self.current.len, ROOM_LEN)?;
+        self.current.len = write_room(&*self.current.file, self.current.len)?;
         Ok(())
     }
 }
@@ -147,7 +147,7 @@ impl Prepare {
     pub(crate) fn create(self) -> io::Result<OpenFile> {
         let path = self.number.path(&self.directory);
         let file = self.disk.create(&path)?;
-        let made = write_zeros(&*file, 0, ROOM_LEN).and_then(|len| file.sync().map(|()| len));
+        let made = write_room(&*file, 0).and_then(|len| file.sync().map(|()| len));
         let made = made.and_then(|len| self.disk.sync_directory(&self.directory).map(|()| len));
         // Half a file takes room that may be what is wanting.
         let len = made.inspect_err(|_| drop(self.disk.remove(&path)))?;
@@ -155,10 +155,11 @@ impl Prepare {
     }
 }
 
-fn write_zeros(file: &dyn LogFile, from: u64, len: u64) -> io::Result<u64> {
-    let mut at = from;
-    while at < from + len {
-        let piece = (from + len - at).min(ZEROS.len() as u64);
+/// Writes room from a place on, and says where it ends.
+fn write_room(file: &dyn LogFile, from: u64) -> io::Result<u64> {
+    let (mut at, end) = (from, from + ROOM_LEN);
+    while at < end {
+        let piece = (end - at).min(ZEROS.len() as u64);
         file.write_at(&ZEROS[..piece as usize], at)?;
         at += piece;
     }

@@ -3,7 +3,7 @@
 use crate::OpenError;
 use crate::chunks::scan::Record;
 use crate::chunks::segment::{
-    Binding, Kind, Place, RecordHeader, SegmentHeader, SegmentId, decode_tombstone, encode_tombstone,
+    Binding, Kind, Place, RecordHeader, Salt, SegmentHeader, SegmentId, decode_tombstone, encode_tombstone,
 };
 use crate::chunks::summary;
 use std::fmt::Write;
@@ -20,7 +20,7 @@ fn hex(bytes: &[u8]) -> String {
 
 #[test]
 fn headers_are_as_drawn() {
-    let header = SegmentHeader { id: SegmentId(3), verify_from: SegmentId(2), salt: 0x1122_3344_5566_7788 };
+    let header = SegmentHeader { id: SegmentId(3), verify_from: SegmentId(2), salt: Salt(0x1122_3344_5566_7788) };
     assert_eq!(hex(&header.encode()), GOLDEN_SEGMENT);
     assert_eq!(SegmentHeader::decode(Path::new("x"), &header.encode()).unwrap(), Some(header));
     let record = RecordHeader { kind: Kind::Chunk, len: 5, digest: Digest::from_bytes([0xab; 32]) };
@@ -38,7 +38,7 @@ fn headers_are_as_drawn() {
 
 #[test]
 fn newer_segments_are_refused_by_name() {
-    let header = SegmentHeader { id: SegmentId(3), verify_from: SegmentId(2), salt: 1 };
+    let header = SegmentHeader { id: SegmentId(3), verify_from: SegmentId(2), salt: Salt(1) };
     let mut bytes = header.encode();
     bytes[8] = 2;
     let sum = crc32fast::hash(&bytes[..36]);
@@ -61,7 +61,7 @@ fn summaries_are_as_drawn_and_any_change_shows() {
     let chunk = Record::Chunk { digest: Digest::from_bytes([0xab; 32]), offset: 40, len: 5 };
     let dead = Place { segment: SegmentId(2), offset: 40 };
     let tombstone = Record::Tombstone { digest: Digest::from_bytes([0xcd; 32]), dead };
-    let salt = 0x1122_3344_5566_7788;
+    let salt = Salt(0x1122_3344_5566_7788);
     let offset = 40 + 53 + 60;
     let (header, payload) = summary::encode(&[chunk, tombstone], salt, offset).unwrap();
     assert_eq!(hex(&payload), GOLDEN_SUMMARY.replace(' ', ""));
@@ -69,7 +69,7 @@ fn summaries_are_as_drawn_and_any_change_shows() {
     scratch.write_all_at(&payload, offset + 48).unwrap();
     let len = scratch.metadata().unwrap().len();
     assert_eq!(summary::read(&scratch, salt, len).unwrap(), Some(vec![chunk, tombstone]));
-    assert_eq!(summary::read(&scratch, salt + 1, len).unwrap(), None);
+    assert_eq!(summary::read(&scratch, Salt(salt.0 + 1), len).unwrap(), None);
     assert_eq!(summary::read(&scratch, salt, len - 1).unwrap(), None);
     let mut image = vec![0; len as usize];
     scratch.read_exact_at(&mut image, 0).unwrap();
