@@ -16,7 +16,6 @@ const BOUNDS: &[(&str, Bound)] = &[
     ("lab", Bound { flags: 0, pairs: 1 }),
     ("nfs", Bound { flags: 0, pairs: 2 }),
     ("openfiles", Bound { flags: 0, pairs: 7 }),
-    ("proto", Bound { flags: 0, pairs: 4 }),
     ("sim", Bound { flags: 4, pairs: 18 }),
     ("wire", Bound { flags: 1, pairs: 0 }),
 ];

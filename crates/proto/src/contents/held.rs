@@ -15,6 +15,7 @@ use crate::replica::{Core, StepError};
 use crate::state::tables::{origin_range, pack, parse_record_key, record_key, root_key, table, unpack};
 use crate::upstream::Uplink;
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 use wayfs_types::{Content, FileId, MetaStore, OriginId, RecordId, StorageError};
 use wayfs_wire::{HeldVersion, Up};
 
@@ -93,25 +94,25 @@ impl Contents {
             self.note_held(core, children, child, version, file, content)?;
         }
         let from = children.accounted(child).unwrap_or(through);
-        self.note_let_go(core, children, child, from + 1, through, &held)?;
+        self.note_let_go(core, children, child, from + 1..=through, &held)?;
         children.account(child, through);
         core.state.stage_marks(child);
         Ok(())
     }
 
-    /// A client of ours holds nothing of its records from one sequence through another but these: another parent called
-    /// the rest safe, and nobody is going to push it to us.
+    /// A client of ours holds nothing of its records of some sequences but these: another parent called the rest safe, and
+    /// nobody is going to push it to us.
     pub(crate) fn note_let_go<S: MetaStore>(
         &mut self,
         core: &mut Core<S>,
         children: &mut Children,
         child: OriginId,
-        from: u64,
-        through: u64,
+        sequences: RangeInclusive<u64>,
         held: &BTreeSet<RecordId>,
     ) -> Result<(), StorageError> {
-        let (start, _) = origin_range(AWAITED, child, from);
-        let (end, _) = origin_range(AWAITED, child, through.saturating_add(1).min(RecordId::SEQUENCE_MAX));
+        let (start, _) = origin_range(AWAITED, child, *sequences.start());
+        let beyond = sequences.end().saturating_add(1).min(RecordId::SEQUENCE_MAX);
+        let (end, _) = origin_range(AWAITED, child, beyond);
         for (key, _) in core.state.tx().scan_raw(&start, &end, usize::MAX / 2)? {
             let record = parse_record_key(&key)?;
             if held.contains(&record) {

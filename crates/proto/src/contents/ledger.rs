@@ -266,15 +266,23 @@ impl<S: MetaStore> Replica<S> {
     }
 }
 
+/// How far a client's own records have come elsewhere.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OwnProgress {
+    /// All through this one are safe.
+    pub(crate) safe: u64,
+    /// All through this one are visible.
+    pub(crate) visible: u64,
+}
+
 impl Contents {
     /// The marks of our own records moved, or our disk went on.
     pub(crate) fn advance_tallies<S: MetaStore>(core: &mut Core<S>) -> Result<(), StorageError> {
         if core.writes() {
             let marks = core.state.marks_committed(core.config.origin)?;
             // What is stable is at the home, though its other clients' caches may not have been told yet.
-            let elsewhere = marks.safe.max(marks.stable.min(marks.visible));
-            let elsewhere = elsewhere.min(core.state.own_durable());
-            core.state.advance_log(elsewhere, marks.visible);
+            let safe = marks.safe.max(marks.stable.min(marks.visible)).min(core.state.own_durable());
+            core.state.advance_log(OwnProgress { safe, visible: marks.visible });
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! What other parts ask of the state, and change in it.
 
 use crate::api::Output;
+use crate::contents::ledger::OwnProgress;
 use crate::contents::superseded::Superseded;
 use crate::histories::found_lost::Kind;
 use crate::histories::gaps::Gap;
@@ -270,8 +271,8 @@ impl<S> State<S> {
     }
 
     /// What our own records are elsewhere: the log's sums go by it.
-    pub(crate) fn advance_log(&mut self, safe: u64, visible: u64) {
-        self.log.advance(safe, visible);
+    pub(crate) fn advance_log(&mut self, progress: OwnProgress) {
+        self.log.advance(progress);
     }
 
     /// Our own records bear another origin: their sums begin anew.

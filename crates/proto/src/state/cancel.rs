@@ -82,7 +82,7 @@ impl<S: MetaStore> Replica<S> {
             }
             is_changed = true;
             if let Some(with) = with.get(&id) {
-                self.core.state.log.bind(id.sequence(), *with);
+                self.core.state.log.bind(id, *with);
             }
             if content_of(&old.record).map(|(_, content)| content) != content_of(&record).map(|(_, content)| content) {
                 self.contents.release(&mut self.core, id)?;

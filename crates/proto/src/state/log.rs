@@ -6,7 +6,7 @@
 //! their images hashed to afterwards; so the parent's images of them can be
 //! recognised as an echo without replaying anything.
 
-use crate::contents::ledger::{Tally, Weight};
+use crate::contents::ledger::{OwnProgress, Tally, Weight};
 use crate::members::seals::Written;
 use crate::replica::Core;
 use crate::state::State;
@@ -147,8 +147,8 @@ impl Log {
     }
 
     /// A client's record was cancelled in favour of a later one: what it was about has come somewhere when that one has.
-    pub(crate) fn bind(&mut self, sequence: u64, with: u64) {
-        self.bound.insert(sequence, with);
+    pub(crate) fn bind(&mut self, cancelled: RecordId, with: u64) {
+        self.bound.insert(cancelled.sequence(), with);
         // Too many count together: that is later than need be, and never too early.
         while self.bound.len() > BOUND_MAX
             && let (Some((first, one)), Some((_, other))) = (self.bound.pop_first(), self.bound.pop_first())
@@ -174,10 +174,10 @@ impl Log {
         self.bound.retain(|_, with| *with > through);
     }
 
-    /// All own records through these are safe, and visible.
-    pub(crate) fn advance(&mut self, safe: u64, visible: u64) {
-        self.not_safe.advance(&self.items, safe);
-        self.not_visible.advance(&self.items, visible);
+    /// Own records have come as far as this.
+    pub(crate) fn advance(&mut self, progress: OwnProgress) {
+        self.not_safe.advance(&self.items, progress.safe);
+        self.not_visible.advance(&self.items, progress.visible);
     }
 
     /// The log is of another origin from now on, of which nothing is safe or visible.
@@ -458,7 +458,7 @@ impl<S: MetaStore> Core<S> {
                     dated: dated_by(&entry.record.op, &entry.touched),
                 };
                 if self.writes() && matches!(entry.record.op, Op::Touch) {
-                    cancelled.push(id.sequence());
+                    cancelled.push(id);
                 }
                 newest = id.sequence();
                 if !log.takes(&item) {
@@ -468,7 +468,7 @@ impl<S: MetaStore> Core<S> {
             }
         }
         // With which of the records after them they count was known to the last life.
-        cancelled.into_iter().for_each(|sequence| log.bind(sequence, newest));
+        cancelled.into_iter().for_each(|record| log.bind(record, newest));
         Ok(log)
     }
 
