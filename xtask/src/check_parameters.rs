@@ -15,7 +15,6 @@ const BOUNDS: &[(&str, Bound)] = &[
     ("hop", Bound { flags: 0, pairs: 3 }),
     ("lab", Bound { flags: 0, pairs: 1 }),
     ("nfs", Bound { flags: 0, pairs: 2 }),
-    ("openfiles", Bound { flags: 0, pairs: 7 }),
     ("sim", Bound { flags: 4, pairs: 18 }),
     ("wire", Bound { flags: 1, pairs: 0 }),
 ];

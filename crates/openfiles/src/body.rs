@@ -163,7 +163,7 @@ impl BodyFiles {
         }
         let last = kept.iter().filter_map(|name| number(name)).max().unwrap_or(0);
         let (next, open) = (AtomicU64::new(last + 1), Arc::default());
-        let journal = Journal::after(Arc::clone(&disk), left.last_segment, left.last_generation);
+        let journal = Journal::after(Arc::clone(&disk), left);
         let (open_max, memory_max) = (settings.body_count_max, settings.memory_max.min(MEMORY_MAX));
         Ok(Self { disk, next, open, open_max, memory_max, journal })
     }

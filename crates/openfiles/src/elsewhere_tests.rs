@@ -111,7 +111,7 @@ fn pages_are_wrong_after_a_move_whether_or_not_the_commit_came_to_its_end() {
     // Nobody waits for this one.
     bench.table.write(&open, None, b"more\n", 0).unwrap();
     newer(&bench, b"new\n");
-    assert_eq!(bench.table.commit_older(std::time::Duration::ZERO, SOON), []);
+    assert_eq!(bench.table.commit_older(std::time::Duration::ZERO, WaitPolicy::Silence(SOON)), []);
     assert_eq!(bench.table.poll_wrong_pages(), Some(file(1)));
 }
 

@@ -114,12 +114,12 @@ pub(super) struct Place {
 
 /// A generation that ends when the host has the record.
 #[derive(Debug)]
-struct Ending {
-    generation: u64,
+pub(super) struct Ending {
+    pub(super) generation: u64,
     /// Everything up to here is to be with the host before.
-    recorded: u64,
+    pub(super) recorded: u64,
     /// Its bytes stay as long.
-    body: Option<Arc<BodyFile>>,
+    pub(super) body: Option<Arc<BodyFile>>,
 }
 
 #[derive(Debug)]
@@ -158,12 +158,12 @@ struct Inner {
 
 impl Journal {
     /// One that goes on after what an earlier daemon left.
-    pub(super) fn after(disk: Arc<dyn StagingDisk>, last_segment: u64, last_generation: u64) -> Self {
+    pub(super) fn after(disk: Arc<dyn StagingDisk>, left: &Left) -> Self {
         let inner = Inner {
             segment: None,
             older: Vec::new(),
-            next_segment: last_segment + 1,
-            next_generation: last_generation + 1,
+            next_segment: left.last_segment + 1,
+            next_generation: left.last_generation + 1,
             live: BTreeMap::new(),
             ending: VecDeque::new(),
             settled: BTreeMap::new(),
@@ -223,12 +223,11 @@ impl Journal {
         self.append(&mut self.inner(), written, step, bytes).map(|_| ())
     }
 
-    /// A generation ends as soon as the host has everything recorded up to `recorded`; its body stays until then. The record that holds
-    /// it is named with what is said next.
-    pub(super) fn end(&self, generation: u64, record: Option<RecordId>, recorded: u64, body: Option<Arc<BodyFile>>) {
+    /// A generation is about to end. The record that holds it is named with what is said next.
+    pub(super) fn end(&self, ending: Ending, record: Option<RecordId>) {
         let mut inner = self.inner();
-        inner.ending.push_back(Ending { generation, recorded, body });
-        inner.settled.extend(record.map(|record| (generation, record)));
+        inner.settled.extend(record.map(|record| (ending.generation, record)));
+        inner.ending.push_back(ending);
     }
 
     /// Lets go of bodies that stayed until the host had everything recorded up to `written`; answers whether there were any.

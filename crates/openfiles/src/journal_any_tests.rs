@@ -4,6 +4,7 @@ use super::journal::{Entry, Held, Image, segment_of};
 use super::journal_bench::{bench, pattern};
 use super::loading::Base;
 use super::testing::{file, record};
+use crate::WaitPolicy;
 use proptest::prelude::*;
 use std::time::Duration;
 use wayfs_types::{Content, WallTime};
@@ -78,6 +79,6 @@ proptest! {
         std::fs::write(files.join("journal-1"), segment_of(&boot, &entries)).unwrap();
         let bench = bench.killed();
         bench.table.commit_left();
-        let _ = bench.table.commit_older(Duration::ZERO, Duration::from_secs(1));
+        let _ = bench.table.commit_older(Duration::ZERO, WaitPolicy::Silence(Duration::from_secs(1)));
     }
 }

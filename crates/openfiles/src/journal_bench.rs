@@ -83,7 +83,7 @@ impl Bench {
     pub(super) fn recovered(self) -> Self {
         let bench = self.killed();
         bench.table.commit_left();
-        assert_eq!(bench.table.commit_older(LONG, Duration::from_secs(5)), []);
+        assert_eq!(bench.table.commit_older(LONG, WaitPolicy::Silence(Duration::from_secs(5))), []);
         assert!(bench.table.dirty().is_empty());
         bench
     }

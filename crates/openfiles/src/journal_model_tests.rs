@@ -130,7 +130,7 @@ impl World {
         }
         self.bench = self.bench.killed();
         self.bench.table.commit_left();
-        assert_eq!(self.bench.table.commit_older(LONG, Duration::from_secs(5)), []);
+        assert_eq!(self.bench.table.commit_older(LONG, WaitPolicy::Silence(Duration::from_secs(5))), []);
         assert!(self.bench.bytes(1) == self.model, "bytes differ");
         self.bench.fake.is_unwritten.store(true, Ordering::Relaxed);
         self.host = Inode::clone(&self.bench.fake.inode(file(1)).unwrap());

@@ -17,7 +17,7 @@ fn what_was_committed_makes_no_second_version() {
         bench.fake.is_unwritten.store(!is_marked, Ordering::Relaxed);
         bench.write(&open, 0, b"new");
         bench.commit(&open);
-        bench.table.commit_older(LONG, Duration::ZERO);
+        bench.table.commit_older(LONG, WaitPolicy::Silence(Duration::ZERO));
         // A program sets a time, or a name, and the record is as old as before.
         bench.fake.inodes.lock().unwrap().get_mut(&file(1)).unwrap().mtime = wayfs_types::WallTime::from_nanos(99);
         let bench = bench.recovered();

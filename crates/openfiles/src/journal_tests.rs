@@ -41,7 +41,7 @@ fn what_was_written_and_left_open_is_there_after_the_daemon_was_killed() {
     let log = stores.iter().find(|store| store.file == file(4)).unwrap();
     assert_eq!((log.user, log.mtime, log.old_base), (7, mtime, OldBase::IsRefused));
     assert_eq!(stores.len(), 4, "one more version of each");
-    bench.table.commit_older(LONG, Duration::ZERO);
+    bench.table.commit_older(LONG, WaitPolicy::Silence(Duration::ZERO));
     let bench = bench.killed();
     assert!(bench.table.dirty().is_empty(), "it is over");
 }
@@ -157,7 +157,7 @@ fn a_clock_that_is_set_back_hides_nothing_behind_a_note() {
         }
         let bench = bench.killed().killed();
         bench.table.commit_left();
-        assert_eq!(bench.table.commit_older(LONG, Duration::from_secs(5)), []);
+        assert_eq!(bench.table.commit_older(LONG, WaitPolicy::Silence(Duration::from_secs(5))), []);
         assert!(bench.bytes(1) == wanted, "closed again: {is_closed_again}");
     }
 }
@@ -371,7 +371,10 @@ fn what_is_in_memory_only_until_it_is_fetched_is_committed_when_it_can_be() {
     *bench.fake.is_cut_off.lock().unwrap() = true;
     let bench = bench.killed();
     bench.table.commit_left();
-    assert_eq!(bench.table.commit_older(Duration::ZERO, Duration::from_secs(5)), [(file(1), FsError::Unreachable)]);
+    assert_eq!(
+        bench.table.commit_older(Duration::ZERO, WaitPolicy::Silence(Duration::from_secs(5))),
+        [(file(1), FsError::Unreachable)]
+    );
     let bench = bench.killed();
     *bench.fake.is_cut_off.lock().unwrap() = false;
     let bench = bench.recovered();

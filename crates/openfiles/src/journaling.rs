@@ -10,7 +10,7 @@
 
 use super::body::{Body, BodyFile, BodyFiles};
 use super::contents::Contents;
-use super::journal::{Entry, Held, Image, Place};
+use super::journal::{Ending, Entry, Held, Image, Place};
 use super::life::Changes;
 use super::state::State;
 use super::table::FileTable;
@@ -61,11 +61,13 @@ impl State {
         let generation = now.generation;
         let (entry, bytes) = match step {
             _ if matches!(now.held, Held::WholeBody(_)) => return,
-            Step::Written(offset, data) => (self.wrote(generation, offset, data.len() as u64), data.into()),
-            Step::Zeroed(offset, len) if now.held == Held::Here => {
-                (self.wrote(generation, offset, len), vec![0; len as usize].into())
+            Step::Written(offset, data) => {
+                (self.wrote(generation, offset..offset + data.len() as u64), std::borrow::Cow::from(data))
             }
-            Step::Zeroed(offset, len) => (self.wrote(generation, offset, len), std::borrow::Cow::default()),
+            Step::Zeroed(offset, len) if now.held == Held::Here => {
+                (self.wrote(generation, offset..offset + len), vec![0; len as usize].into())
+            }
+            Step::Zeroed(offset, len) => (self.wrote(generation, offset..offset + len), std::borrow::Cow::default()),
             Step::Resized => {
                 let (size, mtime, user) = (self.size, self.mtime, self.user);
                 (Entry::Resize { generation, size, mtime, user }, std::borrow::Cow::default())
@@ -92,8 +94,8 @@ impl State {
         files.journal().coming_generation()
     }
 
-    fn wrote(&self, generation: u64, offset: u64, len: u64) -> Entry {
-        let is_appended = self.is_all_appended();
+    fn wrote(&self, generation: u64, range: Range<u64>) -> Entry {
+        let (offset, len, is_appended) = (range.start, range.end - range.start, self.is_all_appended());
         Entry::Write { generation, offset, len, mtime: self.mtime, user: self.user, is_appended }
     }
 
@@ -138,7 +140,7 @@ impl State {
     fn end_generation(ended: Journaled, contents: &dyn Contents, files: &BodyFiles) {
         let recorded = contents.recorded();
         let body = ended.body.filter(|_| contents.written() < recorded);
-        files.journal().end(ended.generation, ended.settled, recorded, body);
+        files.journal().end(Ending { generation: ended.generation, recorded, body }, ended.settled);
     }
 
     fn image(&self, generation: u64, held: Held) -> (Image, Vec<u8>) {

@@ -5,7 +5,7 @@ use super::contents::{Contents, OperationError, WaitPolicy};
 use super::host::Host;
 use super::journaling::Step;
 use super::loading::{self, Base, NodeCache, Piece};
-use super::read_ahead::ReadAhead;
+use super::read_ahead::{Limits, ReadAhead};
 use super::state::{State, fill};
 use bytes::Bytes;
 use std::ops::Range;
@@ -228,10 +228,10 @@ impl OpenFile {
         if wait_policy == WaitPolicy::None && !ahead().is_begun() {
             return;
         }
-        let (size, window) = (base.content.size(), contents.window());
+        let limits = Limits { size: base.content.size(), window: contents.window() };
         let next = match wait_policy {
-            WaitPolicy::None => ahead().went_on(read, size, window),
-            WaitPolicy::Silence(_) => ahead().waited(read, size, window),
+            WaitPolicy::None => ahead().went_on(read, limits),
+            WaitPolicy::Silence(_) => ahead().waited(read, limits),
         };
         if next.is_empty() {
             return;

@@ -289,9 +289,9 @@ fn a_commit_in_the_middle_rests_and_a_sync_in_the_middle_is_remembered() {
     state.life.rest(hour);
     drop(state);
     assert!(dirty(&bench).is_resting);
-    assert!(bench.table.commit_older(Duration::from_nanos(1), Duration::from_secs(5)).is_empty());
+    assert!(bench.table.commit_older(Duration::from_nanos(1), WaitPolicy::Silence(Duration::from_secs(5))).is_empty());
     assert!(handle.open.is_dirty(), "not so soon after the last");
-    bench.table.commit_older(Duration::ZERO, Duration::from_secs(5));
+    bench.table.commit_older(Duration::ZERO, WaitPolicy::Silence(Duration::from_secs(5)));
     assert!(!handle.open.is_dirty(), "whoever asks gets it");
 }
 
@@ -370,7 +370,7 @@ fn what_was_closed_early_is_there_after_the_daemon_was_killed() {
     let mtime = handle.open.overlay().mtime;
     let bench = bench.killed();
     assert_eq!(bench.table.overlay(file(1)).map(|overlay| (overlay.size, overlay.mtime)), Some((3 << 20, mtime)));
-    assert!(bench.table.commit_older(Duration::from_secs(30), Duration::from_secs(5)).is_empty());
+    assert!(bench.table.commit_older(Duration::from_secs(30), WaitPolicy::Silence(Duration::from_secs(5))).is_empty());
     assert!(bench.fake.bytes_of(file(1)) == bytes);
     let stores = bench.fake.stores.lock().unwrap().clone();
     assert_eq!((stores.len(), stores[0].user, Some(stores[0].mtime)), (1, 7, mtime));
@@ -388,7 +388,7 @@ fn of_two_bodies_that_a_kill_left_of_one_file_the_newer_counts() {
         std::fs::write(&other, noise(1 << 20, 16)).unwrap();
         std::fs::copy(&note, other.with_extension("closed")).unwrap();
         let bench = bench.killed();
-        bench.table.commit_older(Duration::ZERO, Duration::from_secs(5));
+        bench.table.commit_older(Duration::ZERO, WaitPolicy::Silence(Duration::from_secs(5)));
         let found = bench.fake.bytes_of(file(1));
         assert!(found == if newer == "0" { bytes } else { noise(1 << 20, 16) }, "{newer}");
         assert_eq!((bench.table.closing_len(), bench.notes().len()), (0, 0));
@@ -403,7 +403,7 @@ fn a_daemon_killed_between_the_record_and_the_note_makes_no_second_record() {
     bench.table.commit(&handle.open, wait_policy()).unwrap().unwrap();
     std::fs::write(&note, text).unwrap();
     let bench = bench.killed();
-    bench.table.commit_older(Duration::ZERO, Duration::from_secs(5));
+    bench.table.commit_older(Duration::ZERO, WaitPolicy::Silence(Duration::from_secs(5)));
     assert_eq!(bench.fake.stores.lock().unwrap().len(), 1);
     assert!(bench.notes().is_empty());
 }
@@ -431,7 +431,7 @@ fn nobody_closes_early_behind_a_commit_that_is_not_durable() {
     handle.open.state().life.commit_failed(size, now);
     assert_eq!(bench.table.close_early(&handle.open, ROOM), Noted);
     bench.close_passthrough(handle);
-    bench.table.commit_older(Duration::ZERO, Duration::from_secs(5));
+    bench.table.commit_older(Duration::ZERO, WaitPolicy::Silence(Duration::from_secs(5)));
     assert_eq!(bench.fake.bytes_of(file(1)), [b"more", &bytes[4..]].concat());
     assert_eq!((bench.table.closing_len(), bench.notes().len()), (0, 0));
 }
@@ -445,13 +445,13 @@ fn a_note_goes_when_a_disk_that_was_stuck_has_the_record() {
     assert_eq!(bench.table.close_early(&other, ROOM), Noted);
     bench.table.close_file(&other, Access::Write);
     bench.fake.is_disk_stuck.store(true, Ordering::Relaxed);
-    bench.table.commit_older(Duration::ZERO, Duration::from_secs(5));
+    bench.table.commit_older(Duration::ZERO, WaitPolicy::Silence(Duration::from_secs(5)));
     let before = bench.fake.sync_count.load(Ordering::Relaxed);
-    bench.table.commit_older(Duration::from_secs(30), Duration::from_secs(5));
+    bench.table.commit_older(Duration::from_secs(30), WaitPolicy::Silence(Duration::from_secs(5)));
     assert_eq!((bench.table.closing_len(), bench.notes().len()), (3 << 20, 2));
     assert_eq!(bench.fake.sync_count.load(Ordering::Relaxed) - before, 1, "the disk is waited for once");
     bench.fake.is_disk_stuck.store(false, Ordering::Relaxed);
-    bench.table.commit_older(Duration::from_secs(30), Duration::from_secs(5));
+    bench.table.commit_older(Duration::from_secs(30), WaitPolicy::Silence(Duration::from_secs(5)));
     assert_eq!((bench.table.closing_len(), bench.notes().len()), (0, 0));
     assert_eq!(bench.fake.stores.lock().unwrap().len(), 2);
 }
@@ -561,7 +561,7 @@ fn a_time_that_is_set_while_a_closed_file_is_hashed_is_committed_soon() {
         assert!(closed.set_mtime_if_dirty(time));
     }));
     bench.table.commit(&open, wait_policy()).unwrap().unwrap();
-    assert_eq!(bench.table.commit_older(Duration::from_secs(30), Duration::from_secs(5)), []);
+    assert_eq!(bench.table.commit_older(Duration::from_secs(30), WaitPolicy::Silence(Duration::from_secs(5))), []);
     assert_eq!(bench.fake.inode(file(1)).unwrap().mtime, time);
     assert!(!open.is_dirty());
 }

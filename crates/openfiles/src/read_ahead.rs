@@ -25,25 +25,34 @@ pub(super) struct ReadAhead {
     asked: u64,
 }
 
+/// How far one may be ahead.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// Where the file ends.
+    pub(super) size: u64,
+    /// Bytes that the line has under way.
+    pub(super) window: u64,
+}
+
 impl ReadAhead {
     /// Whether a read had to wait that others may go on from.
     pub(super) fn is_begun(&self) -> bool {
         self.asked > 0
     }
 
-    /// A read that had to wait: which bytes are to be asked for. `window`: what the line has under way, in bytes.
-    pub(super) fn waited(&mut self, read: &Range<u64>, size: u64, window: u64) -> Range<u64> {
+    /// A read that had to wait: which bytes are to be asked for.
+    pub(super) fn waited(&mut self, read: &Range<u64>, limits: Limits) -> Range<u64> {
         self.note(read);
         if self.asked < read.end {
             self.asked = read.end;
         }
-        self.next(size, window)
+        self.next(limits)
     }
 
     /// A read that found its bytes here. Nothing is asked for unless it goes on from one that had to wait.
-    pub(super) fn went_on(&mut self, read: &Range<u64>, size: u64, window: u64) -> Range<u64> {
+    pub(super) fn went_on(&mut self, read: &Range<u64>, limits: Limits) -> Range<u64> {
         self.note(read);
-        if self.is_begun() { self.next(size, window) } else { 0..0 }
+        if self.is_begun() { self.next(limits) } else { 0..0 }
     }
 
     fn note(&mut self, read: &Range<u64>) {
@@ -55,7 +64,7 @@ impl ReadAhead {
         }
     }
 
-    fn next(&mut self, size: u64, window: u64) -> Range<u64> {
+    fn next(&mut self, Limits { size, window }: Limits) -> Range<u64> {
         let len = (GROWTH * self.run).min(window).max(LEN_MIN);
         let until = self.end.saturating_add(len).min(size);
         let from = self.asked;
@@ -74,21 +83,23 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
     const SIZE: u64 = 1 << 30;
+    /// Those of a wide line.
+    const WIDE: Limits = Limits { size: SIZE, window: 16 * MIB };
     const READ: u64 = 128 << 10;
 
     /// Reads from the beginning in order, each read having to wait if `waits`; answers what was asked for.
-    fn in_order(ahead: &mut ReadAhead, until: u64, window: u64) -> Vec<Range<u64>> {
+    fn in_order(ahead: &mut ReadAhead, until: u64, limits: Limits) -> Vec<Range<u64>> {
         let reads = (0..until / READ).map(|read| read * READ..(read + 1) * READ);
-        let asked = reads.enumerate().map(|(number, read)| {
-            if number == 0 { ahead.waited(&read, SIZE, window) } else { ahead.went_on(&read, SIZE, window) }
-        });
+        let asked = reads
+            .enumerate()
+            .map(|(number, read)| if number == 0 { ahead.waited(&read, limits) } else { ahead.went_on(&read, limits) });
         asked.filter(|range| !range.is_empty()).collect()
     }
 
     #[test]
     fn who_reads_in_order_is_ahead_by_what_the_line_has_under_way() {
         let mut ahead = ReadAhead::default();
-        let asked = in_order(&mut ahead, 32 * MIB, 16 * MIB);
+        let asked = in_order(&mut ahead, 32 * MIB, WIDE);
         assert_eq!(asked[0], READ..READ + 2 * MIB);
         assert!(asked.windows(2).all(|pair| pair[0].end == pair[1].start), "once, and without a gap: {asked:?}");
         assert!(asked.last().unwrap().end >= (32 + 12) * MIB, "{asked:?}");
@@ -99,36 +110,37 @@ mod tests {
     #[test]
     fn a_thin_line_is_not_asked_for_more_than_before() {
         let mut ahead = ReadAhead::default();
-        let asked = in_order(&mut ahead, 32 * MIB, 0);
+        let asked = in_order(&mut ahead, 32 * MIB, Limits { window: 0, ..WIDE });
         assert!(asked.last().unwrap().end <= (32 + 2) * MIB, "{asked:?}");
     }
 
     #[test]
     fn who_reads_here_and_there_is_ahead_by_little_and_only_where_it_waited() {
         let mut ahead = ReadAhead::default();
-        in_order(&mut ahead, 32 * MIB, 16 * MIB);
+        in_order(&mut ahead, 32 * MIB, WIDE);
         let far = 700 * MIB..700 * MIB + 4096;
-        assert_eq!(ahead.went_on(&far, SIZE, 16 * MIB), 0..0);
+        assert_eq!(ahead.went_on(&far, WIDE), 0..0);
         let back = 3 * MIB..3 * MIB + 4096;
-        assert_eq!(ahead.waited(&back, SIZE, 16 * MIB), back.end..back.end + 2 * MIB);
+        assert_eq!(ahead.waited(&back, WIDE), back.end..back.end + 2 * MIB);
     }
 
     #[test]
     fn what_is_asked_for_ends_with_the_file() {
         let mut ahead = ReadAhead::default();
-        assert_eq!(ahead.waited(&(0..READ), MIB, 16 * MIB), READ..MIB);
-        assert_eq!(ahead.went_on(&(READ..2 * READ), MIB, 16 * MIB), 0..0);
-        assert_eq!(ahead.waited(&(MIB - 5..MIB), MIB, 16 * MIB), 0..0);
-        assert_eq!(ahead.waited(&(2 * MIB..3 * MIB), MIB, 16 * MIB), 0..0, "past a file that was cut meanwhile");
+        let short = Limits { size: MIB, ..WIDE };
+        assert_eq!(ahead.waited(&(0..READ), short), READ..MIB);
+        assert_eq!(ahead.went_on(&(READ..2 * READ), short), 0..0);
+        assert_eq!(ahead.waited(&(MIB - 5..MIB), short), 0..0);
+        assert_eq!(ahead.waited(&(2 * MIB..3 * MIB), short), 0..0, "past a file that was cut meanwhile");
     }
 
     #[test]
     fn reads_that_overtake_each_other_are_in_order() {
         let mut ahead = ReadAhead::default();
-        ahead.waited(&(0..READ), SIZE, 16 * MIB);
-        ahead.went_on(&(2 * READ..3 * READ), SIZE, 16 * MIB);
-        ahead.went_on(&(READ..2 * READ), SIZE, 16 * MIB);
-        let asked = in_order(&mut ahead, 8 * MIB, 16 * MIB);
+        ahead.waited(&(0..READ), WIDE);
+        ahead.went_on(&(2 * READ..3 * READ), WIDE);
+        ahead.went_on(&(READ..2 * READ), WIDE);
+        let asked = in_order(&mut ahead, 8 * MIB, WIDE);
         assert!(asked.last().unwrap().end >= 20 * MIB, "{asked:?}");
     }
 }

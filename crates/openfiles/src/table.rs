@@ -578,12 +578,12 @@ impl FileTable {
     }
 
     /// Commits everything uncommitted for at least `age`, and what failed before; returns what could not be.
-    pub fn commit_older(&self, age: Duration, wait_policy: Duration) -> Vec<(FileId, FsError)> {
+    pub fn commit_older(&self, age: Duration, wait_policy: WaitPolicy) -> Vec<(FileId, FsError)> {
         let mut failed = Vec::new();
         self.catch_up_with_the_disk();
         for id in self.due(age) {
             for file in self.to_commit(id) {
-                if let Err(slow) = self.commit(&file, WaitPolicy::Silence(wait_policy)) {
+                if let Err(slow) = self.commit(&file, wait_policy) {
                     failed.push((id, slow.into_error()));
                 }
             }

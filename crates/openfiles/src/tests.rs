@@ -188,7 +188,7 @@ fn a_failed_commit_keeps_everything_and_the_next_one_has_it() {
     bench.table.close_file(&open, Access::Write);
     assert_eq!(bench.table.dirty().len(), 1);
     *bench.fake.refuse.lock().unwrap() = None;
-    assert!(bench.table.commit_older(Duration::ZERO, SOON).is_empty());
+    assert!(bench.table.commit_older(Duration::ZERO, WaitPolicy::Silence(SOON)).is_empty());
     let bytes = bench.fake.bytes_of(file(1));
     assert_eq!((&bytes[10..15], &bytes[400_000..400_006]), (&b"first"[..], &b"second"[..]));
     assert!(bench.table.dirty().is_empty());
@@ -243,11 +243,11 @@ fn what_is_left_open_is_committed_after_a_pause() {
     let [written, emptied] = [1, 2].map(|number| bench.open(number, Access::Write));
     bench.table.write(&written, Some(3), b"er", 0).unwrap();
     bench.table.empty(&emptied, 0).unwrap();
-    assert!(bench.table.commit_older(LONG, SOON).is_empty());
+    assert!(bench.table.commit_older(LONG, WaitPolicy::Silence(SOON)).is_empty());
     assert_eq!(bench.fake.bytes_of(file(1)), b"old", "it may be written on");
     std::thread::sleep(PAUSE);
     bench.fake.clock.fetch_add(2 * PAUSE.as_nanos() as i64, Ordering::Relaxed);
-    assert!(bench.table.commit_older(LONG, SOON).is_empty());
+    assert!(bench.table.commit_older(LONG, WaitPolicy::Silence(SOON)).is_empty());
     assert_eq!(bench.fake.bytes_of(file(1)), b"older");
     assert_eq!(bench.fake.bytes_of(file(2)), b"emptied", "a program is to write there");
 }
@@ -259,9 +259,20 @@ fn a_commit_that_failed_is_not_tried_again_with_each_look() {
     let open = bench.open(1, Access::Write);
     bench.table.write(&open, Some(3), b"er", 0).unwrap();
     *bench.fake.refuse.lock().unwrap() = Some(FsError::NoSpace);
-    assert_eq!(bench.table.commit_older(Duration::from_nanos(1), SOON), [(file(1), FsError::NoSpace)]);
-    assert_eq!(bench.table.commit_older(Duration::from_nanos(1), SOON), [], "it waits for a while");
-    assert_eq!(bench.table.commit_older(Duration::ZERO, SOON).len(), 1, "unless somebody asks for it");
+    assert_eq!(
+        bench.table.commit_older(Duration::from_nanos(1), WaitPolicy::Silence(SOON)),
+        [(file(1), FsError::NoSpace)]
+    );
+    assert_eq!(
+        bench.table.commit_older(Duration::from_nanos(1), WaitPolicy::Silence(SOON)),
+        [],
+        "it waits for a while"
+    );
+    assert_eq!(
+        bench.table.commit_older(Duration::ZERO, WaitPolicy::Silence(SOON)).len(),
+        1,
+        "unless somebody asks for it"
+    );
 }
 
 #[test]

@@ -15,7 +15,8 @@ impl FileSystem {
     /// Commits every file that is dirty; returns what could not be.
     pub(crate) fn commit_all(&self) -> Vec<(FileId, FsError)> {
         self.watch_mappings();
-        let failed = self.files.commit_older(std::time::Duration::ZERO, self.settings.read_timeout);
+        let failed =
+            self.files.commit_older(std::time::Duration::ZERO, WaitPolicy::Silence(self.settings.read_timeout));
         self.tell_of_wrong_pages();
         failed
     }
@@ -39,7 +40,7 @@ impl FileSystem {
         self.watch_mappings();
         self.follow_all();
         self.notices.end_late();
-        let failed = self.files.commit_older(self.settings.dirty_age, self.settings.read_timeout);
+        let failed = self.files.commit_older(self.settings.dirty_age, WaitPolicy::Silence(self.settings.read_timeout));
         self.tell_of_wrong_pages();
         for (file, error) in failed {
             tracing::warn!(%file, %error, "commit of an open file: will be tried again");

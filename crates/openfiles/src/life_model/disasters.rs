@@ -2,6 +2,7 @@
 
 use super::kernel::{Handle, Kernel};
 use super::world::{Dirty, Held, SOON, World, table};
+use crate::WaitPolicy;
 use crate::kernel_way::KernelWay;
 use crate::testing::file;
 use std::path::{Path, PathBuf};
@@ -77,7 +78,7 @@ impl World {
         self.served = None;
         self.table = table(&self.fake, &after);
         self.table.commit_left();
-        let failed = self.table.commit_older(Duration::from_secs(3600), Duration::from_secs(5));
+        let failed = self.table.commit_older(Duration::from_secs(3600), WaitPolicy::Silence(Duration::from_secs(5)));
         assert_eq!(failed, []);
         self.check_stores();
         assert!(self.dirty == Dirty::No, "what a killed daemon left is committed");

@@ -367,7 +367,7 @@ impl World {
             self.forget_pages();
         }
         self.follow();
-        let _ = self.table.commit_older(DIRTY_AGE, Duration::from_secs(5));
+        let _ = self.table.commit_older(DIRTY_AGE, WaitPolicy::Silence(Duration::from_secs(5)));
         self.tell_of_wrong_pages();
         self.check_stores();
         if self.dirty == Dirty::Perhaps && !self.is_watched() {
