@@ -15,7 +15,7 @@ const BOUNDS: &[(&str, Bound)] = &[
     ("hop", Bound { flags: 0, pairs: 3 }),
     ("lab", Bound { flags: 0, pairs: 1 }),
     ("nfs", Bound { flags: 0, pairs: 2 }),
-    ("sim", Bound { flags: 4, pairs: 18 }),
+    ("sim", Bound { flags: 4, pairs: 0 }),
     ("wire", Bound { flags: 1, pairs: 0 }),
 ];
 

@@ -39,7 +39,7 @@ impl World {
             return;
         }
         self.has_quotas = true;
-        let later = self.millis(100, 40_000);
+        let later = self.millis(100..=40_000);
         self.after(later, Event::LiftQuota { node });
     }
 

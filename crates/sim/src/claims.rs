@@ -12,7 +12,7 @@
 use crate::contents::Kept;
 use crate::coverage::Branch;
 use crate::disk::DiskHandle;
-use crate::history::Update;
+use crate::history::{SafeReport, Update};
 use crate::plan::Disaster;
 use crate::world::{Event, World};
 use rand::Rng;
@@ -51,7 +51,7 @@ struct Truth {
 
 impl World {
     pub(crate) fn plan_to_speak(&mut self, index: usize) {
-        let later = self.millis(500, 8000);
+        let later = self.millis(500..=8000);
         self.after(later, Event::Speak { host: index });
     }
 
@@ -193,8 +193,8 @@ impl World {
             return self.violate("no fewer bytes are at risk than are said to be", line);
         }
         // What it said is promised, be its disk lost the next moment.
-        if let Ok(safe) = RecordId::new(origin, progress.safe_through) {
-            self.history.report_safe(index, safe, self.now, usize::MAX);
+        if let Ok(record) = RecordId::new(origin, progress.safe_through) {
+            self.history.report_safe(index, SafeReport { record, at: self.now, station: usize::MAX });
         }
     }
 

@@ -181,7 +181,7 @@ impl World {
 
     pub(crate) fn plan_look_here(&mut self, index: usize, version: RecordId, content: &Content) {
         let Some(root) = content.root() else { return };
-        let (later, life) = (self.millis(1, 50), self.hosts[index].life);
+        let (later, life) = (self.millis(1..=50), self.hosts[index].life);
         self.after(later, Event::LookHere { host: index, life, version, root });
     }
 

@@ -120,6 +120,13 @@ impl Disk {
         Survivors { batches: self.unsynced.len(), chunk_writes: self.chunks_unsynced.len() }
     }
 
+    /// What a crash leaves that keeps so many batches: the chunk writes before them, too.
+    pub(crate) fn survivors(&self, kept: usize) -> Survivors {
+        let risk = self.at_risk();
+        let batches = kept.min(risk.batches);
+        Survivors { batches, chunk_writes: self.chunk_writes_before(batches).min(risk.chunk_writes) }
+    }
+
     /// Chunk writes not durable that came before the first so many batches not durable.
     pub(crate) fn chunk_writes_before(&self, batches: usize) -> usize {
         let last = batches.checked_sub(1).and_then(|last| self.unsynced.get(last));

@@ -2,7 +2,7 @@
 
 use crate::coverage::Branch;
 use crate::disk::{Disk, Survivors};
-use crate::history::Update;
+use crate::history::{CopiedStore, Update};
 use crate::host::Host;
 use crate::network::{End, IDLE_TIMEOUT, Session};
 use crate::plan::Disaster;
@@ -37,7 +37,7 @@ impl World {
             0..3 => self.crash(index),
             3..6 => self.cut(index),
             6..7 => {
-                let span = self.millis(100, 40_000);
+                let span = self.millis(100..=40_000);
                 self.note(|| format!("host {index} sleeps for {span:?}"));
                 // What waits for the end of a sleep waits for the first end: another sleep must not bring it forward.
                 let host = &mut self.hosts[index];
@@ -71,7 +71,7 @@ impl World {
         if host.is_client() && self.plan.disasters.contains(&Disaster::ClientGone) && self.random.random_bool(0.15) {
             return self.destroy(index);
         }
-        let (later, life) = (self.millis(10, 20_000), self.hosts[index].life);
+        let (later, life) = (self.millis(10..=20_000), self.hosts[index].life);
         self.after(later, Event::Restart { host: index, life });
     }
 
@@ -79,7 +79,7 @@ impl World {
     pub(crate) fn crash_to(&mut self, index: usize, survivors: Survivors) {
         self.hosts[index].disk.0.borrow_mut().crash(survivors);
         self.end_life(index);
-        let (later, life) = (self.millis(10, 50), self.hosts[index].life);
+        let (later, life) = (self.millis(10..=50), self.hosts[index].life);
         self.after(later, Event::Restart { host: index, life });
     }
 
@@ -129,7 +129,7 @@ impl World {
         match disaster {
             Disaster::Torn | Disaster::ClientGone | Disaster::OpenFiles => {}
             Disaster::Full => {
-                let span = self.millis(500, 30_000);
+                let span = self.millis(500..=30_000);
                 self.note(|| format!("the disk of host {index} is full for {span:?}"));
                 self.hosts[index].disk.0.borrow_mut().is_full = true;
                 self.after(span, Event::Room { host: index });
@@ -173,7 +173,7 @@ impl World {
     /// A copy of a store is made now and put back later.
     fn plan_to_go_back(&mut self, index: usize) {
         let copy = self.hosts[index].disk.0.borrow().durable_copy();
-        let later = self.millis(10, 30_000);
+        let later = self.millis(10..=30_000);
         self.note(|| format!("the store of host {index} is copied, and put back after {later:?}"));
         self.after(later, Event::GoBack { host: index, copy: Box::new(copy) });
     }
@@ -219,7 +219,7 @@ impl World {
             self.history.lose_at_home(&origins.into_iter().collect());
         }
         self.cover(Branch::WentBack);
-        let (later, life) = (self.millis(10, 5000), self.hosts[index].life);
+        let (later, life) = (self.millis(10..=5000), self.hosts[index].life);
         self.after(later, Event::Restart { host: index, life });
     }
 
@@ -294,12 +294,12 @@ impl World {
         self.hosts.push(host);
         self.note(|| format!("host {second} is a clone of host {index}"));
         let last = self.last_on_disk(second);
-        self.history.copied(index, second, origin, last);
+        self.history.copied(CopiedStore { first: index, second }, origin, last);
         self.cover(Branch::Cloned);
         self.start(second);
         self.sweep_and_plan(second);
         self.plan_to_speak(second);
-        let first = self.millis(1, 3000);
+        let first = self.millis(1..=3000);
         self.after(first, Event::Work { host: second });
     }
 
@@ -312,7 +312,7 @@ impl World {
             }
         }
         if !self.healed {
-            let later = self.millis(1000, 9000);
+            let later = self.millis(1000..=9000);
             self.after(later, Event::Sweep { host: index });
         }
     }
@@ -343,7 +343,7 @@ impl World {
         }
         state.cut_since = Some(since);
         self.slow_down(|session| (session.child, session.parent) == link);
-        let span = self.millis(100, 60_000);
+        let span = self.millis(100..=60_000);
         self.note(|| format!("the link {link:?} is cut for {span:?}"));
         self.after(span, Event::Reconnect { link });
         self.after(IDLE_TIMEOUT, Event::CutCheck { link, since });

@@ -85,6 +85,24 @@ pub(crate) struct SafeReport {
     pub(crate) station: usize,
 }
 
+/// Hosts with one store.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CopiedStore {
+    /// Whose it is.
+    pub(crate) first: usize,
+    /// It goes on with a copy of it.
+    pub(crate) second: usize,
+}
+
+/// Which records a crash took.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Loss {
+    /// Those after this one.
+    pub(crate) last: u64,
+    /// None after this one can have reached anybody.
+    pub(crate) ahead: u64,
+}
+
 impl History {
     /// A host's client was answered that it made an update.
     pub(crate) fn updated(&mut self, host: usize, record: RecordId, mut update: Update) {
@@ -114,8 +132,8 @@ impl History {
         }
     }
 
-    /// A second host goes on with a copy of a first one's store, which has the records of its origin up to `last`.
-    pub(crate) fn copied(&mut self, first: usize, second: usize, origin: OriginId, last: u64) {
+    /// A store was copied, which has the records of its origin up to `last`.
+    pub(crate) fn copied(&mut self, CopiedStore { first, second }: CopiedStore, origin: OriginId, last: u64) {
         let is_there = |record: &RecordId| record.origin() != origin || record.sequence() <= last;
         for (_, keepers) in self.keepers.iter_mut().filter(|(record, _)| is_there(record)) {
             if keepers.contains(&first) {
@@ -240,7 +258,8 @@ impl History {
     }
 
     /// A host reported its updates of an origin up to a sequence safe. Answers up to where they had been before.
-    pub(crate) fn report_safe(&mut self, host: usize, record: RecordId, at: Time, station: usize) -> u64 {
+    pub(crate) fn report_safe(&mut self, host: usize, report: SafeReport) -> u64 {
+        let record = report.record;
         let safe = self.safe.entry((host, record.origin())).or_default();
         let before = *safe;
         *safe = before.max(record.sequence());
@@ -251,7 +270,7 @@ impl History {
         // What it cannot know that it made it does not speak of (seed 22000933: a life between two copies that were put back).
         let own = own.map(|(record, _)| *record).filter(|record| !self.forgotten.contains(&(host, *record)));
         self.promised.extend(own);
-        self.safe_at.push(SafeReport { record, at, station });
+        self.safe_at.push(report);
         before
     }
 
@@ -277,9 +296,9 @@ impl History {
         heirs
     }
 
-    /// A crash took a host's records of an origin after `last`, and none after `ahead` can have reached anybody. What had been
-    /// reported safe by then stays promised, and what a copy of its store has is the copy's.
-    pub(crate) fn lose(&mut self, host: usize, origin: OriginId, last: u64, ahead: u64) {
+    /// A crash took records of an origin from a host. What had been reported safe by then stays promised, and what a copy of
+    /// its store has is the copy's.
+    pub(crate) fn lose(&mut self, host: usize, origin: OriginId, Loss { last, ahead }: Loss) {
         let mut lost = BTreeSet::new();
         for (record, keepers) in &mut self.keepers {
             let is_kept = record.sequence() <= last || self.promised.contains(record);

@@ -49,6 +49,15 @@ impl End {
     }
 }
 
+/// The hosts at both ends.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ends {
+    /// The one that opens sessions.
+    pub(crate) child: usize,
+    /// The server.
+    pub(crate) parent: usize,
+}
+
 /// The path between two machines, both ways.
 #[derive(Debug)]
 pub(crate) struct Link {
@@ -153,7 +162,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(peer: PeerId, child: usize, parent: usize, since: Time) -> Self {
+    pub(crate) fn new(peer: PeerId, Ends { child, parent }: Ends, since: Time) -> Self {
         let (is_slow, was_left) = (false, false);
         let streams = [Stream::default(), Stream::default()];
         Self { peer, child, parent, alive: [true; 2], since, is_slow, was_left, streams }

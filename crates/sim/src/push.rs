@@ -181,7 +181,7 @@ impl World {
             Question::Presence(_) | Question::Complete(_) => (0, 200),
             Question::Take(_) | Question::TakeWhole(_) => (CHUNK_LEN as usize, 1500),
         };
-        let later = self.across(id.peer, End::Child, HEADER_LEN + body) + self.millis(0, most);
+        let later = self.across(id.peer, End::Child, HEADER_LEN + body) + self.millis(0..=most);
         self.after(later, Event::Transfer(Transfer::PushAsked(Asked { id, number, question })));
     }
 

@@ -3,6 +3,7 @@
 use crate::coverage::Branch;
 use crate::search::{Given, Then};
 use crate::world::{Due, Event, Transfer, World};
+use std::ops::RangeInclusive;
 use std::time::Duration;
 use wayfs_proto::PeerId;
 use wayfs_transfer::uploads::{Input, Repaired};
@@ -42,9 +43,9 @@ impl World {
 
     /// A program reads a chunk of a version.
     pub(crate) fn read_version(&mut self, index: usize, file: FileId, version: RecordId, root: Digest) {
-        let patience = self.millis(1000, 30_000);
+        let patience = self.millis(1000..=30_000);
         let reader = Reader { file, version, root, had: 0, tries: 0, patience, purpose: Purpose::Program };
-        self.read_later(index, reader, (1, 200));
+        self.read_later(index, reader, 1..=200);
     }
 
     /// Reads all of a content that was to be pushed, and gets what is damaged or gone from whom it can.
@@ -53,11 +54,11 @@ impl World {
         self.cover(Branch::PushLacks);
         let (file, version, purpose) = (order.file, order.version, Purpose::Repair(order));
         let reader = Reader { file, version, root, had: 0, tries: 0, patience: REPAIR_PATIENCE, purpose };
-        self.read_later(index, reader, (1, 50));
+        self.read_later(index, reader, 1..=50);
     }
 
-    fn read_later(&mut self, index: usize, reader: Reader, (least, most): (u64, u64)) {
-        let (later, life) = (self.millis(least, most), self.hosts[index].life);
+    fn read_later(&mut self, index: usize, reader: Reader, millis: RangeInclusive<u64>) {
+        let (later, life) = (self.millis(millis), self.hosts[index].life);
         self.after(later, Event::Transfer(Transfer::Due { host: index, life, due: Due::Read(reader) }));
     }
 
@@ -77,8 +78,8 @@ impl World {
         let (had, tries) = if is_had { (reader.had + 1, 0) } else { (reader.had, reader.tries + 1) };
         let reader = Reader { had, tries, ..reader };
         match &reader.purpose {
-            _ if is_had => self.read_later(index, reader, (1, 100)),
-            Purpose::Program if tries < TRIES_MAX => self.read_later(index, reader, (1000, 1000)),
+            _ if is_had => self.read_later(index, reader, 1..=100),
+            Purpose::Program if tries < TRIES_MAX => self.read_later(index, reader, 1000..=1000),
             Purpose::Program => {}
             Purpose::Repair(order) => self.feed_uploads(index, Input::Repaired(order.id(), Repaired::Lacks)),
         }

@@ -93,7 +93,7 @@ impl World {
             self.sweep_and_plan(index);
             self.plan_to_speak(index);
             if self.hosts[index].is_client() {
-                let first = self.millis(1, 3000);
+                let first = self.millis(1..=3000);
                 self.after(first, Event::Work { host: index });
             }
         }

@@ -226,7 +226,7 @@ impl World {
         let (number, wanted) = (looking.questions, looking.wanted);
         let patience = looking.patience.saturating_sub(HOP_COST).max(HOP_COST);
         let Some(from) = self.end_at(index, peer) else { return };
-        let later = self.across(peer, from, HEADER_LEN) + self.millis(0, 50);
+        let later = self.across(peer, from, HEADER_LEN) + self.millis(0..=50);
         self.after(
             later,
             Event::Transfer(Transfer::LookAsked(Question { peer, from, look, number, wanted, patience })),
@@ -250,7 +250,7 @@ impl World {
 
     fn answer_look(&mut self, question: &Question, result: Given) {
         let (body, most) = if result.is_ok() { (CHUNK_LEN as usize, 300) } else { (0, 10) };
-        let later = self.across(question.peer, question.from.other(), HEADER_LEN + body) + self.millis(0, most);
+        let later = self.across(question.peer, question.from.other(), HEADER_LEN + body) + self.millis(0..=most);
         self.after(later, Event::Transfer(Transfer::LookAnswered(*question, result)));
     }
 

@@ -26,15 +26,16 @@ pub fn shrink(plan: Plan, runs_max: usize) -> Option<Shrunk> {
     let report = run_scripted(plan.clone());
     let promise = report.violations.first()?.promise;
     let steps_before = report.script.len();
-    let mut shrunk = Shrunk { plan, report, steps_before, runs: 1 };
+    let shrunk = Shrunk { plan, report, steps_before, runs: 1 };
+    let mut search = Search { shrunk, promise, runs_max };
     for simplify in SIMPLER {
-        let mut plan = shrunk.plan.clone();
+        let mut plan = search.shrunk.plan.clone();
         simplify(&mut plan);
-        shrunk.attempt(plan, promise, runs_max);
+        search.attempt(plan);
     }
-    let mut chunk = shrunk.report.script.len().div_ceil(2);
-    while chunk > 0 && shrunk.runs < runs_max {
-        let is_less = shrunk.leave_out(chunk, promise, runs_max);
+    let mut chunk = search.shrunk.report.script.len().div_ceil(2);
+    while chunk > 0 && search.goes_on() {
+        let is_less = search.leave_out(chunk);
         chunk = match (chunk, is_less) {
             // Singly as long as that helps.
             (1, true) => 1,
@@ -42,7 +43,7 @@ pub fn shrink(plan: Plan, runs_max: usize) -> Option<Shrunk> {
             _ => chunk / 2,
         };
     }
-    Some(shrunk)
+    Some(search.shrunk)
 }
 
 /// What makes a plan easier to read.
@@ -58,33 +59,47 @@ const SIMPLER: [fn(&mut Plan); 9] = [
     |plan| plan.sweep_grace = Duration::from_secs(600),
 ];
 
-impl Shrunk {
+/// A shrinking under way.
+struct Search {
+    shrunk: Shrunk,
+    /// What is to stay broken.
+    promise: &'static str,
+    runs_max: usize,
+}
+
+impl Search {
+    /// Whether there are runs left.
+    fn goes_on(&self) -> bool {
+        self.shrunk.runs < self.runs_max
+    }
+
     /// Takes a plan if it breaks the same promise with no more steps than before.
-    fn attempt(&mut self, plan: Plan, promise: &str, runs_max: usize) -> bool {
-        if plan == self.plan || self.runs >= runs_max {
+    fn attempt(&mut self, plan: Plan) -> bool {
+        if plan == self.shrunk.plan || !self.goes_on() {
             return false;
         }
-        self.runs += 1;
+        self.shrunk.runs += 1;
         let report = run_scripted(plan.clone());
-        let is_same = report.violations.first().is_some_and(|violation| violation.promise == promise);
+        let is_same = report.violations.first().is_some_and(|violation| violation.promise == self.promise);
         if is_same {
-            (self.plan, self.report) = (plan, report);
+            (self.shrunk.plan, self.shrunk.report) = (plan, report);
         }
         is_same
     }
 
     /// Goes through the script and leaves out a number of steps at a time.
-    fn leave_out(&mut self, chunk: usize, promise: &str, runs_max: usize) -> bool {
+    fn leave_out(&mut self, chunk: usize) -> bool {
         let mut is_less = false;
         let mut at = 0;
         loop {
-            let steps: Vec<Step> = self.report.script.iter().skip(at).take(chunk).map(|(step, _)| *step).collect();
-            if steps.is_empty() || self.runs >= runs_max {
+            let steps = self.shrunk.report.script.iter().skip(at).take(chunk).map(|(step, _)| *step);
+            let steps: Vec<Step> = steps.collect();
+            if steps.is_empty() || !self.goes_on() {
                 return is_less;
             }
-            let mut plan = self.plan.clone();
+            let mut plan = self.shrunk.plan.clone();
             plan.without.extend(steps);
-            if self.attempt(plan, promise, runs_max) {
+            if self.attempt(plan) {
                 is_less = true;
             } else {
                 at += chunk;

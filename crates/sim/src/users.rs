@@ -51,7 +51,7 @@ impl World {
         if self.hosts[index].role() == Role::Home {
             return;
         }
-        let span = self.millis(100, 20_000);
+        let span = self.millis(100..=20_000);
         self.note(|| format!("host {index} goes offline for {span:?}"));
         self.wish(index, |host| host.is_online = false);
         self.after(span, Event::GoOnline { host: index });

@@ -17,7 +17,7 @@ use crate::check::Violation;
 use crate::counter::Counter;
 use crate::coverage::Coverage;
 use crate::exclusive::Makers;
-use crate::history::History;
+use crate::history::{History, Loss};
 use crate::host::Host;
 use crate::network::{Link, Session};
 use crate::openfiles::OpenFiles;
@@ -29,6 +29,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::ops::RangeInclusive;
 use std::rc::Rc;
 use std::time::Duration;
 use wayfs_proto::{AHEAD_MAX, Input, PeerId, Replica, Role};
@@ -159,8 +160,8 @@ impl World {
         self.at(self.now + span, event);
     }
 
-    pub(crate) fn millis(&mut self, least: u64, most: u64) -> Duration {
-        Duration::from_micros(self.random.random_range(least * 1000..=most * 1000))
+    pub(crate) fn millis(&mut self, among: RangeInclusive<u64>) -> Duration {
+        Duration::from_micros(self.random.random_range(among.start() * 1000..=among.end() * 1000))
     }
 
     /// Does something by the plan's will, unless it is left out. It draws from a stream of its own, so that what is left out
@@ -345,7 +346,7 @@ impl World {
         self.drain(index);
         if before != self.hosts[index].config.origin {
             // The crash took what it went on as, and with it all that it wrote under that: nothing of it had left.
-            self.history.lose(index, before, 0, 0);
+            self.history.lose(index, before, Loss { last: 0, ahead: 0 });
         }
         self.forget_what_was_lost(index);
         if self.hosts[index].role() != Role::Home {
@@ -365,7 +366,7 @@ impl World {
             (false, true) => last + AHEAD_MAX,
             (false, false) => last,
         };
-        self.history.lose(index, origin, last, ahead);
+        self.history.lose(index, origin, Loss { last, ahead });
     }
 
     /// Gives an input to a host's engine and carries its outputs out.

@@ -1,5 +1,6 @@
 //! Commits of open files, step by step: between two of them time passes, and anything may happen.
 
+use super::programs::HandleNumber;
 use super::{AT_ONCE, OpenEvent};
 use crate::coverage::Branch;
 use crate::host::Expectation;
@@ -19,18 +20,18 @@ pub(super) struct Running {
     /// What the file was when it was taken, and became since.
     pub(super) views: Vec<Vec<u8>>,
     /// Handles whose programs wait for it, and those that came since and wait for the next one.
-    waiting: Vec<u64>,
-    later: Vec<u64>,
+    waiting: Vec<HandleNumber>,
+    later: Vec<HandleNumber>,
 }
 
 impl World {
     /// Begins a commit of a file, which the program of a handle may wait for.
-    pub(super) fn begin_commit(&mut self, index: usize, file: FileId, handle: Option<u64>) {
+    pub(super) fn begin_commit(&mut self, index: usize, file: FileId, handle: Option<HandleNumber>) {
         let Some(open) = self.hosts[index].open.as_mut() else { return };
         if let Some(running) = open.commits.get_mut(&file) {
             return running.later.extend(handle);
         }
-        let waiting: Vec<u64> = handle.into_iter().collect();
+        let waiting: Vec<HandleNumber> = handle.into_iter().collect();
         let open = self.on_table(index, |table| table.find(file));
         match open {
             Some(Some(open)) => self.begin_commit_of(index, open, waiting),
@@ -50,7 +51,7 @@ impl World {
         }
     }
 
-    fn begin_commit_of(&mut self, index: usize, open: Arc<OpenFile>, waiting: Vec<u64>) {
+    fn begin_commit_of(&mut self, index: usize, open: Arc<OpenFile>, waiting: Vec<HandleNumber>) {
         if let Some((commit, step)) = self.on_table(index, |table| table.commit_begin(&open)) {
             let running = Running { open, commit, content: None, views: Vec::new(), waiting, later: Vec::new() };
             self.go_on_with_commit(index, running, step);
@@ -62,7 +63,7 @@ impl World {
         match step {
             CommitStep::Hash if running.open.is_beside() => {
                 self.keep_running(index, running);
-                let span = self.millis(0, 300);
+                let span = self.millis(0..=300);
                 self.open_event_after(index, span, OpenEvent::Hash(file));
             }
             CommitStep::Hash => {
@@ -73,7 +74,7 @@ impl World {
                     running.views = if view.is_unknown { Vec::new() } else { vec![view.bytes.clone()] };
                 }
                 self.keep_running(index, running);
-                let span = self.millis(0, 300);
+                let span = self.millis(0..=300);
                 self.open_event_after(index, span, OpenEvent::Hash(file));
             }
             CommitStep::Store(store) => {
@@ -178,7 +179,7 @@ impl World {
     }
 
     /// Programs that waited for a commit go on.
-    fn commit_ended(&mut self, index: usize, waiting: &[u64], result: &CommitResult) {
+    fn commit_ended(&mut self, index: usize, waiting: &[HandleNumber], result: &CommitResult) {
         for handle in waiting {
             match result {
                 Ok(_) => self.committed_for(index, *handle),

@@ -38,7 +38,7 @@ impl World {
         let renewal = self.on_table(index, |table| table.pages_of_others(file));
         let (Some(renewal), Some(open)) = (renewal, self.hosts[index].open.as_mut()) else { return };
         open.kernel.told.push_back((file, renewal));
-        let span = self.millis(0, 50);
+        let span = self.millis(0..=50);
         self.open_event_after(index, span, OpenEvent::Forget);
     }
 
@@ -183,7 +183,7 @@ impl World {
         page.bytes[within] = byte;
         (page.is_dirty, page.is_mixed) = (true, true);
         self.note(|| format!("host {index} stores a byte of {file} at {at} through a mapping"));
-        let span = self.millis(0, 3000);
+        let span = self.millis(0..=3000);
         self.open_event_after(index, span, OpenEvent::WriteBack(file));
     }
 

@@ -74,7 +74,7 @@ impl World {
             self.begin_commit(index, file, None);
             self.hash(index, file);
         }
-        let first = self.millis(1, 1000);
+        let first = self.millis(1..=1000);
         self.open_event_after(index, first, OpenEvent::Program);
         self.open_event_after(index, TICK, OpenEvent::Tick);
     }

@@ -24,7 +24,7 @@ use crate::host::{Expectation, Host, name_of};
 use crate::world::{Event, World};
 use commits::Running;
 use kernel::Kernel;
-use programs::Handle;
+use programs::{Handle, HandleNumber};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use side::{ChunkBytes, Side};
@@ -128,7 +128,7 @@ pub(crate) enum OpenEvent {
     /// It sends what mappings of a file stored.
     WriteBack(FileId),
     /// A program that syncs looks whether all is durable.
-    Durable { handle: u64, through: u64 },
+    Durable { handle: HandleNumber, through: u64 },
     /// The process ended in the middle of a step.
     Ended,
 }
@@ -212,7 +212,7 @@ impl World {
         }
         let files: Vec<FileId> = self.open_files().to_vec();
         for file in files.into_iter().filter(|file| changed.is_none_or(|changed| changed == *file)) {
-            let span = self.millis(0, 50);
+            let span = self.millis(0..=50);
             self.open_event_after(index, span, OpenEvent::News(file));
         }
     }

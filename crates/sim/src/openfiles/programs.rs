@@ -20,9 +20,19 @@ const HANDLES_MAX: usize = 4;
 /// What a disk has room for.
 const ROOM: u64 = 1 << 30;
 
+/// Which open of a host's programs it is, in their order. It shows as a bare number in traces.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct HandleNumber(u64);
+
+impl std::fmt::Debug for HandleNumber {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(formatter)
+    }
+}
+
 /// An open of a program.
 pub(super) struct Handle {
-    number: u64,
+    number: HandleNumber,
     pub(super) file: FileId,
     pub(super) open: Arc<OpenFile>,
     pub(super) access: Access,
@@ -74,23 +84,23 @@ impl World {
     }
 
     fn use_files(&mut self, index: usize) {
-        let handles = self.hosts[index].open.as_ref().map_or(0, |open| open.handles.len());
-        if handles == 0 || handles < HANDLES_MAX && self.random.random_bool(0.15) {
+        let handles = self.hosts[index].open.as_ref().map_or(&[][..], |open| &open.handles);
+        if handles.is_empty() || handles.len() < HANDLES_MAX && self.random.random_bool(0.15) {
             return self.open_a_file(index);
         }
-        let at = self.random.random_range(0..handles);
+        let number = handles[self.random.random_range(0..handles.len())].number;
         match self.random.random_range(0..24) {
             0..9 => {
                 let offset = self.offset();
-                self.write(index, at, offset);
+                self.write(index, number, offset);
             }
-            9..11 => self.truncate(index, at),
-            11 => self.zero(index, at),
-            12..14 => self.sync_handle(index, at),
-            14..18 => self.close(index, at),
-            18 => self.read_part(index, at),
+            9..11 => self.truncate(index, number),
+            11 => self.zero(index, number),
+            12..14 => self.sync_handle(index, number),
+            14..18 => self.close(index, number),
+            18 => self.read_part(index, number),
             _ => {
-                let handle = self.handle(index, at, Access::Read);
+                let handle = self.handle(index, number, Access::Read);
                 if let Some((open, access)) = handle.map(|handle| (Arc::clone(&handle.open), handle.access)) {
                     self.use_pages(index, &open, access);
                 }
@@ -134,7 +144,7 @@ impl World {
         let way = self.open_in_kernel(index, &open, access);
         let (Some(way), Some(host)) = (way, self.hosts[index].open.as_mut()) else { return };
         host.handles_opened += 1;
-        let number = host.handles_opened;
+        let number = HandleNumber(host.handles_opened);
         host.handles.push(Handle { number, file, open: Arc::clone(&open), access, appends, way, waits: Waits::No });
         if access == Access::Read && self.random.random_bool(0.5) {
             self.read_pages(index, file, &open, ALL);
@@ -192,8 +202,8 @@ impl World {
     }
 
     /// A handle whose program waits for nothing, and that can write if that is asked for.
-    fn handle(&self, index: usize, at: usize, access: Access) -> Option<&Handle> {
-        let handle = self.hosts[index].open.as_ref()?.handles.get(at)?;
+    fn handle(&self, index: usize, number: HandleNumber, access: Access) -> Option<&Handle> {
+        let handle = self.hosts[index].open.as_ref()?.handles.iter().find(|handle| handle.number == number)?;
         (handle.waits == Waits::No && (access == Access::Read || handle.access == access)).then_some(handle)
     }
 
@@ -216,8 +226,8 @@ impl World {
         (0..len).map(|_| byte()).collect()
     }
 
-    fn write(&mut self, index: usize, at: usize, offset: u64) {
-        let Some(handle) = self.handle(index, at, Access::Write) else { return };
+    fn write(&mut self, index: usize, number: HandleNumber, offset: u64) {
+        let Some(handle) = self.handle(index, number, Access::Write) else { return };
         let (file, open, appends) = (handle.file, Arc::clone(&handle.open), handle.appends);
         let data = self.fresh_bytes();
         let Some(pages) = self.pages(index, file) else { return };
@@ -283,8 +293,8 @@ impl World {
         self.read_pages(index, open.id(), open, start..end);
     }
 
-    fn truncate(&mut self, index: usize, at: usize) {
-        let Some(handle) = self.handle(index, at, Access::Write) else { return };
+    fn truncate(&mut self, index: usize, number: HandleNumber) {
+        let Some(handle) = self.handle(index, number, Access::Write) else { return };
         let (file, open) = (handle.file, Arc::clone(&handle.open));
         let size = self.offset();
         let Some(view) = self.view(index, file) else { return };
@@ -304,12 +314,12 @@ impl World {
             // As who writes a file anew in part: between there is a hole, whatever was there before.
             let scale = self.plan.open_files.map_or(1, |plan| plan.scale);
             let further = self.random.random_range(size..size + scale);
-            self.write(index, at, further);
+            self.write(index, number, further);
         }
     }
 
-    fn zero(&mut self, index: usize, at: usize) {
-        let Some(handle) = self.handle(index, at, Access::Write) else { return };
+    fn zero(&mut self, index: usize, number: HandleNumber) {
+        let Some(handle) = self.handle(index, number, Access::Write) else { return };
         let (file, open) = (handle.file, Arc::clone(&handle.open));
         let (start, len) = (self.offset(), self.offset());
         self.drop_range(index, file, start..start + len);
@@ -327,8 +337,8 @@ impl World {
         self.acknowledge(index, file, done, None);
     }
 
-    fn read_part(&mut self, index: usize, at: usize) {
-        let Some(handle) = self.handle(index, at, Access::Read) else { return };
+    fn read_part(&mut self, index: usize, number: HandleNumber) {
+        let Some(handle) = self.handle(index, number, Access::Read) else { return };
         let (file, open) = (handle.file, Arc::clone(&handle.open));
         let start = self.offset();
         let read = self.on_table(index, |table| table.read(&open, start..ALL.end, AT_ONCE));
@@ -343,9 +353,9 @@ impl World {
         }
     }
 
-    fn sync_handle(&mut self, index: usize, at: usize) {
-        let Some(handle) = self.handle(index, at, Access::Write) else { return };
-        let (file, number) = (handle.file, handle.number);
+    fn sync_handle(&mut self, index: usize, number: HandleNumber) {
+        let Some(handle) = self.handle(index, number, Access::Write) else { return };
+        let file = handle.file;
         self.note(|| format!("host {index} syncs {file}"));
         self.write_back(index, file);
         self.set_waits(index, number, Waits::Sync);
@@ -354,16 +364,16 @@ impl World {
 
     fn close_one(&mut self, index: usize) {
         let is_idle = |handle: &Handle| handle.waits == Waits::No;
-        let at = self.hosts[index].open.as_ref().and_then(|open| open.handles.iter().position(is_idle));
-        if let Some(at) = at {
-            self.close(index, at);
+        let idle = self.hosts[index].open.as_ref().and_then(|open| open.handles.iter().find(|handle| is_idle(handle)));
+        if let Some(number) = idle.map(|handle| handle.number) {
+            self.close(index, number);
         }
     }
 
     /// A close, which may have to wait for a commit first.
-    fn close(&mut self, index: usize, at: usize) {
-        let Some(handle) = self.handle(index, at, Access::Read) else { return };
-        let (file, number, open) = (handle.file, handle.number, Arc::clone(&handle.open));
+    fn close(&mut self, index: usize, number: HandleNumber) {
+        let Some(handle) = self.handle(index, number, Access::Read) else { return };
+        let (file, open) = (handle.file, Arc::clone(&handle.open));
         let reads = handle.access == Access::Read;
         self.note(|| format!("host {index} closes {file}"));
         if !reads {
@@ -384,7 +394,7 @@ impl World {
             }
             match early {
                 Some(EarlyClose::Noted) => {
-                    let span = self.millis(0, 400);
+                    let span = self.millis(0..=400);
                     self.open_event_after(index, span, OpenEvent::Commit(file));
                     return self.end_handle(index, number);
                 }
@@ -396,7 +406,7 @@ impl World {
     }
 
     /// The last of a handle.
-    fn end_handle(&mut self, index: usize, number: u64) {
+    fn end_handle(&mut self, index: usize, number: HandleNumber) {
         let Some(open) = self.hosts[index].open.as_mut() else { return };
         let Some(at) = open.handles.iter().position(|handle| handle.number == number) else { return };
         let Handle { file, open, access, way, .. } = open.handles.remove(at);
@@ -415,20 +425,20 @@ impl World {
         }
     }
 
-    fn set_waits(&mut self, index: usize, number: u64, waits: Waits) {
+    fn set_waits(&mut self, index: usize, number: HandleNumber, waits: Waits) {
         let handles = self.hosts[index].open.as_mut().map(|open| &mut open.handles);
         if let Some(handle) = handles.and_then(|handles| handles.iter_mut().find(|handle| handle.number == number)) {
             handle.waits = waits;
         }
     }
 
-    fn waits(&self, index: usize, number: u64) -> Option<Waits> {
+    fn waits(&self, index: usize, number: HandleNumber) -> Option<Waits> {
         let handles = &self.hosts[index].open.as_ref()?.handles;
         handles.iter().find(|handle| handle.number == number).map(|handle| handle.waits)
     }
 
     /// What a program waited for is committed.
-    pub(super) fn committed_for(&mut self, index: usize, number: u64) {
+    pub(super) fn committed_for(&mut self, index: usize, number: HandleNumber) {
         match self.waits(index, number) {
             Some(Waits::Sync) => self.wait_until_durable(index, number),
             Some(Waits::Close) => {
@@ -450,31 +460,31 @@ impl World {
         }
     }
 
-    fn wait_until_durable(&mut self, index: usize, number: u64) {
+    fn wait_until_durable(&mut self, index: usize, number: HandleNumber) {
         let through = self.hosts[index].disk.0.borrow().sync_point().ticket.0;
-        let span = self.millis(1, 20);
+        let span = self.millis(1..=20);
         self.open_event_after(index, span, OpenEvent::Durable { handle: number, through });
     }
 
     /// It failed, and the program goes on all the same.
-    pub(super) fn let_go_on(&mut self, index: usize, number: u64) {
+    pub(super) fn let_go_on(&mut self, index: usize, number: HandleNumber) {
         match self.waits(index, number) {
             Some(Waits::Close) => self.end_handle(index, number),
             Some(Waits::Sync | Waits::No) | None => self.set_waits(index, number, Waits::No),
         }
     }
 
-    pub(super) fn look_whether_durable(&mut self, index: usize, handle: u64, through: u64) {
+    pub(super) fn look_whether_durable(&mut self, index: usize, handle: HandleNumber, through: u64) {
         if self.hosts[index].disk.0.borrow().records_durable().0 < through {
             self.sync_for_open_files(index);
-            let span = self.millis(10, 20);
+            let span = self.millis(10..=20);
             return self.open_event_after(index, span, OpenEvent::Durable { handle, through });
         }
         if self.waits(index, handle) == Some(Waits::Close) {
             return self.end_handle(index, handle);
         }
         self.set_waits(index, handle, Waits::No);
-        self.note(|| format!("host {index} synced through handle {handle}"));
+        self.note(|| format!("host {index} synced through handle {handle:?}"));
         self.cover(Branch::OpenFileSynced);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::World;
 use crate::check::Violation;
+use crate::history::SafeReport;
 use crate::host::Expectation;
 use std::time::Duration;
 use wayfs_proto::Input;
@@ -11,7 +12,7 @@ use wayfs_types::{Origin, OriginId, RecordId};
 impl World {
     /// Asks a host's engine; the answer goes to the history.
     pub(crate) fn ask(&mut self, index: usize, request: Request, expectation: Expectation) -> RequestId {
-        let patience = self.millis(1000, 40_000);
+        let patience = self.millis(1000..=40_000);
         self.ask_within(index, request, expectation, patience)
     }
 
@@ -69,7 +70,7 @@ impl World {
                 let is_same = self.hosts[index].parent_session == Some(*session);
                 // What a client wrote and was told elsewhere, before it came, this server need not know.
                 let station = if is_same && self.knows(*station, *record) { *station } else { usize::MAX };
-                let before = self.history.report_safe(index, *record, self.now, station);
+                let before = self.history.report_safe(index, SafeReport { record: *record, at: self.now, station });
                 self.check_safe_is_kept(index, *record, before);
             }
             _ => self.learned(index, expectation, outcome),

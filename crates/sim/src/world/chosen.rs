@@ -7,7 +7,6 @@
 
 use super::event::{RoamingEvent, Scheduled};
 use super::{Event, World};
-use crate::disk::Survivors;
 use crate::explore::path::{Deviation, Path};
 use crate::explore::script::Program;
 use crate::network::End;
@@ -166,7 +165,8 @@ impl World {
             Some(Deviation::Crash { kept }) => {
                 course.note(host, &format!("crash {kept}"));
                 self.at(self.now, event);
-                self.crash_keeping(host, kept);
+                let survivors = self.hosts[host].disk.0.borrow().survivors(kept);
+                self.crash_to(host, survivors);
                 self.release(course, Some(host));
             }
             Some(Deviation::Cut) => {
@@ -215,13 +215,6 @@ impl World {
         if program.becomes_free(|asked| waiting.contains_key(asked)) {
             self.after(THINK, Event::Work { host });
         }
-    }
-
-    fn crash_keeping(&mut self, host: usize, kept: usize) {
-        let risk = self.hosts[host].disk.0.borrow().at_risk();
-        let batches = kept.min(risk.batches);
-        let chunk_writes = self.hosts[host].disk.0.borrow().chunk_writes_before(batches).min(risk.chunk_writes);
-        self.crash_to(host, Survivors { batches, chunk_writes });
     }
 
     /// What was held back at a machine goes on; `None`: at all.

@@ -67,7 +67,7 @@ impl World {
             }
             Output::Push { file, version, content } => self.upload(index, file, version, content),
             Output::Seek { file, version, content } => {
-                let later = self.millis(1, 500);
+                let later = self.millis(1..=500);
                 self.after(later, Event::Look { host: index, life, file, version, content });
             }
             Output::LookHere { version, content, .. } => self.plan_look_here(index, version, &content),
@@ -86,7 +86,7 @@ impl World {
             Output::GiveBack { serial, .. } => {
                 self.note_give_back(index);
                 // Programs of the simulated hosts close nothing in the background.
-                let later = self.millis(0, 20);
+                let later = self.millis(0..=20);
                 self.after(later, Event::GivenBack { host: index, life, serial });
             }
             Output::Failed { reason } => {

@@ -6,7 +6,7 @@
 use super::event::RoamingEvent;
 use super::{Event, World};
 use crate::coverage::Branch;
-use crate::network::End;
+use crate::network::{End, Ends};
 use rand::Rng;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -183,7 +183,7 @@ impl World {
             }
             Output::Leave { why } => self.leave_parent(index, why),
             Output::SwapNews { task } => {
-                let later = self.millis(1, 200);
+                let later = self.millis(1..=200);
                 self.roam_after(later, index, wayfs_roam::Input::NewsSwapped { task });
             }
             Output::AskIn { task } => {
@@ -191,7 +191,7 @@ impl World {
                 self.roam_after(Duration::from_millis(1), index, wayfs_roam::Input::AskedIn { task, outcome });
             }
             Output::LookAround { task } => {
-                let later = self.millis(1, 6000);
+                let later = self.millis(1..=6000);
                 self.roam_after(later, index, wayfs_roam::Input::LookedAround { task });
             }
             Output::StopTask { .. } | Output::Online | Output::Offline | Output::Failed(_) => {}
@@ -220,9 +220,9 @@ impl World {
             roaming.dialled.insert(dial, server);
         }
         let trip = self.round_trip(index, dial);
-        let (later, input) = match self.silence(index, server) {
+        let (later, input) = match self.silence(Ends { child: index, parent: server }) {
             None => {
-                let busy = if self.random.random_bool(BUSY) { self.millis(0, BUSY_MS_MAX) } else { Duration::ZERO };
+                let busy = if self.random.random_bool(BUSY) { self.millis(0..=BUSY_MS_MAX) } else { Duration::ZERO };
                 (trip.took + busy, wayfs_roam::Input::Dialled { dial, node, rtt: trip.rtt + busy })
             }
             Some(Silence::Refused) => (trip.took, wayfs_roam::Input::DialFailed { dial }),
@@ -238,24 +238,25 @@ impl World {
     }
 
     /// Why a server does not answer; `None`: it does.
-    fn silence(&self, index: usize, server: usize) -> Option<Silence> {
-        let is_dark = self.links[&(index, server)].cut_since.is_some() || self.hosts[server].asleep_until > self.now;
+    fn silence(&self, Ends { child, parent }: Ends) -> Option<Silence> {
+        let is_dark = self.links[&(child, parent)].cut_since.is_some() || self.hosts[parent].asleep_until > self.now;
         if is_dark {
             return Some(Silence::Dark);
         }
-        self.hosts[server].replica.is_none().then_some(Silence::Refused)
+        self.hosts[parent].replica.is_none().then_some(Silence::Refused)
     }
 
     /// A server's answer to a greeting arrives, if there is one.
     fn greeted(&mut self, index: usize, dial: DialId) {
         let Some(server) = self.dialled(index, dial) else { return };
-        let refused = match self.silence(index, server) {
+        let ends = Ends { child: index, parent: server };
+        let refused = match self.silence(ends) {
             Some(Silence::Dark) => {
                 let why = GreetRefusal::Failed;
                 return self.roam_after(GREET_TIMEOUT, index, wayfs_roam::Input::Refused { dial, why });
             }
             Some(Silence::Refused) => Some(GreetRefusal::Failed),
-            None => self.refuses(index, server),
+            None => self.refuses(ends),
         };
         let rtt = self.links[&(index, server)].delay() * 2;
         match refused {
@@ -271,10 +272,10 @@ impl World {
     }
 
     /// What a server's driver asks of a machine that would be its child (`node::host`).
-    fn refuses(&mut self, index: usize, server: usize) -> Option<GreetRefusal> {
-        let origin = self.hosts[index].config.origin;
+    fn refuses(&mut self, Ends { child, parent: server }: Ends) -> Option<GreetRefusal> {
+        let origin = self.hosts[child].config.origin;
         if server == 0 && self.origin_at(0, origin).is_none() {
-            self.admit_again(index, origin);
+            self.admit_again(child, origin);
         }
         match self.origin_at(server, origin) {
             Some(known) if known.admitted == Admitted::Revoked => Some(GreetRefusal::NotMember),
@@ -313,7 +314,7 @@ impl World {
             roaming.session = Some(dial);
         }
         self.hosts[child].attached_at = self.now;
-        let peer = self.open_session(child, parent);
+        let peer = self.open_session(Ends { child, parent });
         let origin = self.hosts[child].config.origin;
         let neighbour = match self.hosts[child].role() {
             Role::Client => Neighbour::ChildClient { origin },

@@ -1,7 +1,7 @@
 //! Sessions over simulated lines: how they begin, carry messages, and end.
 
 use super::{Event, World};
-use crate::network::{End, IDLE_TIMEOUT, Session};
+use crate::network::{End, Ends, IDLE_TIMEOUT, Session};
 use bytes::Bytes;
 use rand::Rng;
 use std::time::Duration;
@@ -10,11 +10,11 @@ use wayfs_types::{OriginId, Time};
 
 impl World {
     /// A session begins, as both ends see it.
-    pub(super) fn open_session(&mut self, child: usize, parent: usize) -> PeerId {
+    pub(super) fn open_session(&mut self, ends: Ends) -> PeerId {
         let peer = PeerId(self.next_peer);
         self.next_peer += 1;
-        self.sessions.insert(peer, Session::new(peer, child, parent, self.now));
-        self.hosts[child].parent_session = Some(peer);
+        self.sessions.insert(peer, Session::new(peer, ends, self.now));
+        self.hosts[ends.child].parent_session = Some(peer);
         peer
     }
 
@@ -28,7 +28,7 @@ impl World {
         } else {
             let was_left = self.random.random_bool(0.5);
             self.sessions.entry(peer).and_modify(|session| session.was_left = was_left);
-            let later = self.millis(1, IDLE_TIMEOUT.as_millis() as u64);
+            let later = self.millis(1..=IDLE_TIMEOUT.as_millis() as u64);
             self.after(later, Event::Notice { session: peer, end: End::Parent });
         }
         self.interrupt_pushes(child, peer);
@@ -117,7 +117,7 @@ impl World {
             self.sessions.entry(peer).and_modify(|session| session.was_left = true);
         }
         if other_alive {
-            let later = self.millis(1, IDLE_TIMEOUT.as_millis() as u64);
+            let later = self.millis(1..=IDLE_TIMEOUT.as_millis() as u64);
             self.after(later, Event::Notice { session: peer, end: end.other() });
         }
         self.interrupt_looks(host, peer);
@@ -136,7 +136,7 @@ impl World {
             self.sessions.values().filter(|s| (s.child, s.parent) == link).map(|s| s.peer).collect();
         for peer in dead {
             for end in [End::Child, End::Parent] {
-                let later = self.millis(1, 2000);
+                let later = self.millis(1..=2000);
                 self.after(later, Event::Notice { session: peer, end });
             }
         }
