@@ -16,13 +16,14 @@ pub(crate) mod taken_back;
 pub(crate) mod takeover;
 pub(crate) mod written_over;
 
+use crate::histories::comparing::Goes;
 use crate::histories::fork::Fork;
 use crate::histories::gaps::{Gap, Gaps};
 use crate::histories::lives::Lives;
 use crate::histories::succession::Succession;
 use crate::mirror::Mirror;
 use crate::replica::Core;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use wayfs_types::{FileId, MetaStore, NodeId, OriginId, RecordId, Time};
 use wayfs_wire::Stamp;
 
@@ -92,13 +93,13 @@ impl Histories {
         self.fork.opened_at = sequence;
     }
 
-    /// Origins whose tentative records are being taken out of the view.
-    pub(crate) fn parted(&self) -> BTreeSet<OriginId> {
+    /// Origins whose tentative records are being taken out of the view, and which of them.
+    pub(crate) fn parted(&self) -> BTreeMap<OriginId, Goes> {
         self.fork.parted.clone()
     }
 
     pub(crate) fn is_parted(&self, origin: OriginId) -> bool {
-        self.fork.parted.contains(&origin)
+        self.fork.parted.contains_key(&origin)
     }
 
     /// What of a takeover's findings is in the store now.

@@ -21,6 +21,7 @@ use crate::members::Members;
 use crate::members::seals::Written;
 use crate::replica::{Core, Replica, StepError};
 use crate::state::log::LogItem;
+use crate::state::position::LogPosition;
 use crate::upstream::Uplink;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,6 +31,25 @@ use wayfs_wire::{Applied, KeyImage, Mark, SentRecord, Up};
 
 /// Statements of a child about its histories that wait for the records which they are about.
 const STATED_MAX: usize = 8192;
+
+/// Which of an origin's tentative records are taken out of the view, of which the parent has others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Goes {
+    /// All: what follows them has nothing to stand on.
+    All,
+    /// Those up to this number: the parent has it, and what is behind it goes on from there.
+    Through(u64),
+}
+
+impl Goes {
+    /// The last number that goes. `last`: the last that there is.
+    pub(crate) fn through(self, last: u64) -> u64 {
+        match self {
+            Self::All => last,
+            Self::Through(through) => through,
+        }
+    }
+}
 
 /// What a child said in this session of the histories of origins.
 #[derive(Debug, Default)]
@@ -241,31 +261,40 @@ impl Histories {
         Ok(is_tentative || applied <= core.state.confirmed_applied(origin)?)
     }
 
-    /// The first of an origin's tentative records here that the parent does not have, although it has (or will not
-    /// take any more) that number; `None`: as far as can be told, what it confirms is what we have.
-    pub(crate) fn first_parted<S: MetaStore>(
+    /// The places of an origin's tentative records here that the parent does not have, although it has (or will not take any
+    /// more) their numbers, or what they follow; none: as far as can be told, what it confirms is what we have. `passed`: origins
+    /// whose records this session has left out.
+    pub(crate) fn parted_of<S: MetaStore>(
         core: &mut Core<S>,
-        origin: OriginId,
-        image: &Origin,
-    ) -> Result<Option<u64>, StorageError> {
+        passed: &BTreeSet<OriginId>,
+        (origin, image): (OriginId, &Origin),
+    ) -> Result<(Goes, Vec<LogPosition>), StorageError> {
         let known = Self::known_chain(core, origin, image.applied)?;
         // Or it lost what our tentative records follow.
         let differs =
             known.is_some_and(|known| known != image.chain) || image.applied < core.state.confirmed_applied(origin)?;
-        // Written in another life than the parent knows under such numbers, or with a number that nothing has there.
-        let is_of_another_life = |item: &LogItem| image.lives.life_at(item.id.sequence()) != Some(item.life);
-        let mut tentative = core.state.log().tentative_of(origin);
-        let first = if differs {
+        let tentative = core.state.log().tentative_of(origin);
+        if differs {
             // Where the two part is not known: then all that is not confirmed counts.
-            tentative.next()
-        } else {
-            // They stand in the order of their numbers: what waits behind those that the parent has, however much it is, is not
-            // looked at for each of its messages.
-            tentative
-                .take_while(|(_, item)| item.id.sequence() <= image.applied)
-                .find(|(_, item)| is_of_another_life(item))
-        };
-        Ok(first.map(|(_, item)| item.id.sequence()))
+            return Ok((Goes::All, tentative.map(|(position, _)| position).collect()));
+        }
+        // Written in another life than the parent knows under such numbers, or with a number that nothing has there. What else it has
+        // numbers of it has: a life is one run of one store.
+        let is_of_another_life = |item: &LogItem| image.lives.life_at(item.id.sequence()) != Some(item.life);
+        // They stand in the order of their numbers: what waits behind those that the parent has, however much it is, is not
+        // looked at for each of its messages.
+        let has_number = |(_, item): &(LogPosition, &LogItem)| item.id.sequence() <= image.applied;
+        let mut parted: Vec<LogPosition> = tentative
+            .take_while(has_number)
+            .filter(|(_, item)| is_of_another_life(item))
+            .map(|(position, _)| position)
+            .collect();
+        if parted.is_empty() || known.is_some() && !passed.contains(&origin) {
+            // What is behind the parent's newest record goes on with the history that both have (seed 169053631).
+            return Ok((Goes::Through(image.applied), parted));
+        }
+        parted.extend(core.state.log().tentative_of(origin).skip_while(has_number).map(|(position, _)| position));
+        Ok((Goes::All, parted))
     }
 
     pub(crate) fn handle_chains(

@@ -19,6 +19,7 @@ use crate::children::Children;
 use crate::contents::access::ByWriter;
 use crate::contents::{Contents, Source};
 use crate::histories::Histories;
+use crate::histories::comparing::Goes;
 use crate::histories::gaps::Gaps;
 use crate::histories::renamed::{Again, RENAMED};
 use crate::histories::restored::Lost;
@@ -57,13 +58,22 @@ pub(super) struct RenamedRecords {
     pub(super) stored_into: BTreeMap<RecordId, FileId>,
 }
 
+/// Records of an origin that the home has not, though it has others by their numbers or will not take them any more.
+#[derive(Debug)]
+pub(crate) struct Parted {
+    of: OriginId,
+    goes: Goes,
+    /// They are written again.
+    entries: Vec<LogEntry>,
+}
+
 /// What is known of forked histories.
 #[derive(Debug, Default)]
 pub(crate) struct Fork {
     /// Our own history forked, and how that was noticed.
     pub(super) noticed: Option<String>,
-    /// Origins whose tentative records are being taken out of the view.
-    pub(super) parted: BTreeSet<OriginId>,
+    /// Origins whose tentative records are being taken out of the view, and which of them.
+    pub(super) parted: BTreeMap<OriginId, Goes>,
     /// Records that were written again.
     pub(super) names: Mirror<RenamedRecords>,
     /// Requests that wait may name some of them as they were called before.
@@ -264,7 +274,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Takes a cut of the parent over, and takes out of the view all that is tentative of an origin.
     fn part(&mut self, origin: OriginId, cut: Vec<KeyImage>) -> Result<(), StorageError> {
-        self.histories.fork.parted.insert(origin);
+        self.histories.fork.parted.insert(origin, Goes::All);
         let taken = self.take_cut(cut);
         self.histories.fork.parted.remove(&origin);
         taken
@@ -387,11 +397,13 @@ impl Histories {
         Ok(())
     }
 
-    /// Origins of which the home has other records than our log, with what the home has not.
+    /// Origins of which the home has other records than our log, with what the home has not. `passed`: those whose records this
+    /// session has left out.
     pub(crate) fn parted_in<S: MetaStore>(
         core: &mut Core<S>,
+        passed: &BTreeSet<OriginId>,
         cut: &[KeyImage],
-    ) -> Result<Vec<(OriginId, Vec<LogEntry>)>, StorageError> {
+    ) -> Result<Vec<Parted>, StorageError> {
         let mut parted = Vec::new();
         if !core.relays() {
             return Ok(parted);
@@ -401,10 +413,10 @@ impl Histories {
             if *origin == core.config.origin {
                 continue;
             }
-            let Some(first) = Self::first_parted(core, *origin, image)? else { continue };
-            let left = core.state.log().tentative_of(*origin).filter(|(_, item)| item.id.sequence() >= first);
-            let positions: Vec<LogPosition> = left.map(|(position, _)| position).collect();
-            parted.push((*origin, Self::entries(core, &positions)?));
+            let (goes, positions) = Self::parted_of(core, passed, (*origin, image))?;
+            if !positions.is_empty() {
+                parted.push(Parted { of: *origin, goes, entries: Self::entries(core, &positions)? });
+            }
         }
         Ok(parted)
     }
@@ -424,15 +436,12 @@ impl Histories {
 /// The station's half.
 impl<S: MetaStore> Replica<S> {
     /// Takes a cut over, and writes again what children wrote and the home has not.
-    pub(crate) fn take_parted(
-        &mut self,
-        cut: Vec<KeyImage>,
-        parted: Vec<(OriginId, Vec<LogEntry>)>,
-    ) -> Result<(), StorageError> {
-        self.histories.fork.parted.extend(parted.iter().map(|(origin, _)| *origin));
+    pub(crate) fn take_parted(&mut self, cut: Vec<KeyImage>, parted: Vec<Parted>) -> Result<(), StorageError> {
+        self.histories.fork.parted.extend(parted.iter().map(|parted| (parted.of, parted.goes)));
         let taken = self.take_cut(cut);
         self.histories.fork.parted.clear();
         taken?;
+        let parted: Vec<_> = parted.into_iter().map(|parted| (parted.of, parted.entries)).collect();
         if self.core.state.rescues() && self.core.state.reset().is_some() {
             // What was lost is made again first: it may be what these records are about.
             self.histories.fork.unwritten.extend(parted);
@@ -452,13 +461,7 @@ impl<S: MetaStore> Replica<S> {
                 lost.insert(key);
             }
         }
-        let done: BTreeSet<OriginId> = self.histories.fork.unwritten.iter().map(|(origin, _)| *origin).collect();
-        let tentative = self
-            .core
-            .state
-            .log()
-            .from(LogPosition::START)
-            .filter(|(_, item)| item.tentative && !done.contains(&item.id.origin()));
+        let tentative = self.core.state.log().from(LogPosition::START).filter(|(_, item)| item.tentative);
         let tentative: Vec<(LogPosition, OriginId)> =
             tentative.map(|(position, item)| (position, item.id.origin())).collect();
         let mut entries: BTreeMap<OriginId, Vec<LogEntry>> = BTreeMap::new();
@@ -478,14 +481,15 @@ impl<S: MetaStore> Replica<S> {
             }
             entries.entry(origin).or_default().push(entry);
         }
-        let parted: Vec<_> = entries.into_iter().filter(|(origin, _)| orphans.contains(origin)).collect();
+        let entries = entries.into_iter().filter(|(origin, _)| orphans.contains(origin));
+        let parted: Vec<Parted> = entries.map(|(of, entries)| Parted { of, goes: Goes::All, entries }).collect();
         let unnamed = orphans.into_iter().filter(|origin| !named.contains(origin));
         let gone = unnamed.map(|origin| KeyImage { key: Key::Origin(origin), image: None }).collect();
         if parted.is_empty() {
             return Ok(());
         }
         // Our own new records begin behind those that nobody will have.
-        self.histories.skips |= parted.iter().any(|(origin, _)| *origin == self.core.config.origin);
+        self.histories.skips |= parted.iter().any(|parted| parted.of == self.core.config.origin);
         self.take_parted(gone, parted)
     }
 

@@ -108,14 +108,15 @@ impl<S: MetaStore> Replica<S> {
             expected.extend(self.core.state.log_entry(position)?.touched);
         }
         self.compare(incoming, &expected, &mut cut)?;
-        for origin in self.histories.parted() {
-            // Nothing of it will be confirmed any more: the view goes back behind all of it.
+        for (origin, goes) in self.histories.parted() {
+            // Of these nothing will be confirmed any more: the view goes back behind all of them.
             cut.is_echo = false;
             let Some(last) = self.core.state.log.tentative_of(origin).last().map(|(_, item)| item.id.sequence()) else {
                 continue;
             };
-            cut.confirmed.extend(self.core.state.log.tentative_through(origin, last));
-            cut.applied.insert(origin, last);
+            let through = goes.through(last);
+            cut.confirmed.extend(self.core.state.log.tentative_through(origin, through));
+            cut.applied.insert(origin, through);
         }
         if cut.is_echo && self.core.state.log.is_structural() && self.core.state.is_hazard(&cut.direct)? {
             cut.is_echo = false;
