@@ -5,6 +5,11 @@
 //! at the same station, must not show what was there before. Only what the promise is about is compared: both sessions
 //! live to this moment, their lines never were slow, no answer was late, and nobody else ever touched the name (a client of
 //! another station, or one without a station, may have changed it by the rules).
+//!
+//! What is stored into a file that was removed brings it back as long as servers keep a trace of it, which they do for 100,000
+//! changes. Where a seed has them forget sooner, they do so while the one who has the right to its directory stores into
+//! it: that store is a file of its own then and reported, and no name stays that the file was given with it
+//! (`docs/conflicts.md`, Homeless).
 
 use crate::check::Violation;
 use crate::plan::Limits;
@@ -16,6 +21,8 @@ use wayfs_types::{FileId, Kind, Name, Op, RecordId, Time};
 
 /// Records that leave well within a lease, one after the other.
 const QUICK_MAX: u64 = 10;
+/// Changes that no seed makes while a record is on its way. Traces that are kept for so many are there when it comes.
+const TRACES_KEPT: u64 = 1000;
 
 /// A request under way.
 #[derive(Debug, Clone)]
@@ -70,6 +77,33 @@ impl Sharing {
     fn met_since(&self, index: usize, at: Time) -> bool {
         self.met.get(&index).is_some_and(|met| *met >= at)
     }
+
+    /// Whether a file had names, and then none, before a moment.
+    fn was_nameless(&self, file: FileId, before: Time) -> bool {
+        // Of one moment it is given names first: a rename leaves none out.
+        let mut steps: BTreeSet<(Time, Step, &(FileId, Name))> = BTreeSet::new();
+        for (key, touches) in &self.names {
+            for touch in touches.iter().filter(|touch| touch.at < before) {
+                steps.extend((touch.after == Some(file)).then_some((touch.at, Step::Given, key)));
+                steps.extend((touch.before == Some(file)).then_some((touch.at, Step::Taken, key)));
+            }
+        }
+        let mut names = BTreeSet::new();
+        steps.into_iter().any(|(_, step, key)| match step {
+            Step::Given => {
+                names.insert(key);
+                false
+            }
+            Step::Taken => names.remove(key) && names.is_empty(),
+        })
+    }
+}
+
+/// What happens to a name of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Step {
+    Given,
+    Taken,
 }
 
 impl World {
@@ -238,6 +272,11 @@ impl World {
         // A directory may be moved, merged or removed from far away without a word of its names.
         let is_whole = key.0 == FileId::ROOT || self.sharing.names.values().all(is_known);
         let last = touches.last().filter(|last| !self.sharing.met_since(looker.parent, last.at))?;
+        // It came back, and its trace may have been forgotten before its server heard of that (seed 169039390).
+        let is_forgotten = |file| self.plan.limits.tombstones < TRACES_KEPT && self.sharing.was_nameless(file, last.at);
+        if last.after.is_some_and(is_forgotten) {
+            return None;
+        }
         (is_whole && is_known(touches)).then(|| last.clone())
     }
 
@@ -307,5 +346,30 @@ impl World {
             let line = format!("host {index} saw {shown} of {file}; {version} was closed at {}", at.as_micros());
             self.violations.push(Violation::new("a look sees what was closed at the station before", line));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_nameless_once_its_last_name_went_and_not_while_it_is_renamed() {
+        let file = FileId::made_by(RecordId::GENESIS);
+        let mut sharing = Sharing::default();
+        let key = |text: &str| (FileId::ROOT, Name::new(text).unwrap());
+        let mut touch = |at, text: &str, (before, after): (Option<FileId>, Option<FileId>)| {
+            let touch = Touch { at: Time::from_micros(at), before, after, moment: None };
+            sharing.names.entry(key(text)).or_default().push(touch);
+        };
+        touch(1, "a", (None, Some(file)));
+        touch(2, "a", (Some(file), None));
+        touch(2, "b", (None, Some(file)));
+        touch(3, "c", (None, Some(file)));
+        touch(4, "b", (Some(file), None));
+        touch(5, "c", (Some(file), None));
+        touch(7, "d", (None, Some(file)));
+        let was_nameless = |at| sharing.was_nameless(file, Time::from_micros(at));
+        assert_eq!([1, 3, 5, 6, 8].map(was_nameless), [false, false, false, true, true]);
     }
 }

@@ -56,6 +56,7 @@ mod station_back;
 mod storms;
 mod succeeding;
 mod taken_over;
+mod traces;
 mod truth;
 mod two_orders;
 mod volume;
