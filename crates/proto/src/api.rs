@@ -391,8 +391,8 @@ pub enum Output {
         /// What is looked for.
         content: Content,
     },
-    /// Station: the parent names a version, and nobody here has spoken of its contents. The driver looks whether its own chunk store
-    /// has all of them, asks nobody, and answers with [`Input::LookedHere`]. Until then they count as at this station only.
+    /// Station: the parent names a version, and nobody here has spoken of its contents; or nobody below has them by the records, and the
+    /// parent is to be told so. The driver looks whether its own chunk store has all of them, asks nobody, and answers with [`Input::LookedHere`]. Until then they count as at this station only.
     LookHere {
         /// Its file.
         file: FileId,

@@ -27,6 +27,7 @@
 pub(crate) mod access;
 pub(crate) mod announced;
 pub(crate) mod declared;
+pub(crate) mod denied;
 mod duty;
 pub(crate) mod floors;
 pub(crate) mod forgotten;

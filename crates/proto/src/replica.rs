@@ -168,6 +168,7 @@ impl<S: MetaStore> Replica<S> {
         Members::limit_conflicts(&mut self.core)?;
         self.locks.tend_left_locks(&mut self.core, &mut self.children);
         self.settle_requests();
+        self.contents.look_for_denied(&mut self.core)?;
         self.contents.look_at_rest(&mut self.core)?;
         self.commit()?;
         self.end_children();

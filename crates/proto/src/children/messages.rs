@@ -140,7 +140,7 @@ impl<S: MetaStore> Replica<S> {
         self.contents.begin_child_session(origin);
         if !is_station {
             // What was called safe elsewhere its writer may have let go.
-            self.contents.note_let_go(&mut self.core, &mut self.children, origin, 1..=safe, &BTreeSet::new())?;
+            self.contents.note_let_go(&mut self.core, origin, 1..=safe, &BTreeSet::new())?;
         }
         // Before the welcome, upon which it sends: what there is no room for it keeps.
         Members::read_quota(&mut self.core, &mut self.children, origin)?;

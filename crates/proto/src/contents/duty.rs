@@ -6,6 +6,7 @@
 //!   wrote until it is stable   the next one has it        and decides what is lost
 //! ```
 
+use crate::contents::denied::Denial;
 use crate::contents::lent::Replacing;
 use crate::contents::lost::Seeking;
 use crate::contents::named::Named;
@@ -111,6 +112,8 @@ pub(super) struct Carrier {
     pub(super) cancelled: BTreeSet<RecordId>,
     /// Contents that the home named and that are looked for here.
     pub(super) named: Named,
+    /// Contents that nobody below has by the records, and of which the home is told so when they were looked for here.
+    pub(super) denied: BTreeMap<RecordId, Denial>,
     /// When to look which contents nobody below has who is there.
     pub(super) gone_at: Option<Time>,
 }

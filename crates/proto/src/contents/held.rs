@@ -94,7 +94,7 @@ impl Contents {
             self.note_held(core, children, child, version, file, content)?;
         }
         let from = children.accounted(child).unwrap_or(through);
-        self.note_let_go(core, children, child, from + 1..=through, &held)?;
+        self.note_let_go(core, child, from + 1..=through, &held)?;
         children.account(child, through);
         core.state.stage_marks(child);
         Ok(())
@@ -105,7 +105,6 @@ impl Contents {
     pub(crate) fn note_let_go<S: MetaStore>(
         &mut self,
         core: &mut Core<S>,
-        children: &mut Children,
         child: OriginId,
         sequences: RangeInclusive<u64>,
         held: &BTreeSet<RecordId>,
@@ -125,9 +124,7 @@ impl Contents {
                 missing.holders.retain(|holder| *holder != child);
                 core.state.put_row(record_key(table::MISSING, record), pack(&missing));
             } else if self.carrier().is_some() {
-                self.settle_missing(core, children, record, &missing);
-                // The home may have been told that somebody here holds it.
-                self.gone.insert(record, false);
+                self.deny_let_go(core, record, missing);
             } else {
                 // It was put back, or is a copy: it has less than it had said. It is looked for like all that nobody has.
                 missing.holders.clear();

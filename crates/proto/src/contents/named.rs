@@ -13,7 +13,8 @@
 //!                                  │ all of it is here: owed, and told to the home
 //! ```
 //!
-//! What is being looked for counts as at this station only. What was named while
+//! What is being looked for counts as at this station only; it may be what nobody
+//! below has by the records, too (`contents/denied.rs`). What was named while
 //! too much was under way, or before a restart, is found again by the numbers of
 //! changes: up to [`Named::through`] nothing is left to look for.
 //!
@@ -77,6 +78,16 @@ impl Named {
         self.again.remove(&version);
     }
 
+    /// Whether a version is being looked for.
+    pub(crate) fn is_under_way(&self, version: RecordId) -> bool {
+        self.under_way.contains_key(&version)
+    }
+
+    /// So many looks may begin.
+    pub(crate) fn room(&mut self, now: Time) -> usize {
+        if self.rest.lasts(now) { 0 } else { LOOKS_MAX.saturating_sub(self.under_way.len()) }
+    }
+
     fn has_room(&self) -> bool {
         self.under_way.len() < LOOKS_MAX
     }
@@ -121,15 +132,18 @@ impl Contents {
         not_here: &[RecordId],
     ) -> Result<(), StorageError> {
         for version in not_here {
-            self.look_ended(*version);
+            if self.look_ended(*version).is_some() {
+                self.confirm_denial(core, children, *version)?;
+            }
         }
         for version in here {
             let Some((file, content)) = self.look_ended(*version) else { continue };
-            if self.stable_alone(*version).is_some() {
-                continue;
-            }
+            self.take_denial(*version);
             if let Some(missing) = Self::missing(core, *version)? {
                 self.settle_missing(core, children, *version, &missing);
+            }
+            if self.stable_alone(*version).is_some() {
+                continue;
             }
             self.owe(core, *version, file, content)?;
         }
@@ -240,18 +254,29 @@ impl Contents {
             || core.state.marks(version.origin())?.stable >= version.sequence()
             || Self::missing(core, version)?.is_some();
         let Some(Carrier { named, .. }) = self.carrier_mut().filter(|_| !is_known) else { return Ok(()) };
-        if named.under_way.contains_key(&version) {
+        if named.is_under_way(version) {
             return Ok(());
         }
         if !named.has_room() {
             named.is_behind = true;
             return Ok(());
         }
-        let content = inode.content.clone();
+        self.begin_look(core, file, version, inode.content.clone());
+        Ok(())
+    }
+
+    /// Has the driver look for contents here.
+    pub(super) fn begin_look<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        file: FileId,
+        version: RecordId,
+        content: Content,
+    ) {
+        let Some(Carrier { named, .. }) = self.carrier_mut() else { return };
         named.under_way.insert(version, (file, content.clone()));
         named.begun.push(version);
         core.state.stage_output(Output::LookHere { file, version, content });
-        Ok(())
     }
 
     fn shows<S: MetaStore>(core: &mut Core<S>, file: FileId, named: &Inode) -> Result<bool, StorageError> {

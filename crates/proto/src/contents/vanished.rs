@@ -16,6 +16,7 @@ use crate::api::{Output, PeerId};
 use crate::children::Children;
 use crate::contents::access::ByWriter;
 use crate::contents::access::Found;
+use crate::contents::denied::Denial;
 use crate::contents::duty::{Duty, Keeper};
 use crate::contents::lent::{AWAY_MAX, Lent};
 use crate::contents::{AWAITED, Contents, Missing, Owed, size_of};
@@ -173,7 +174,8 @@ impl Contents {
                 let held = HeldVersion { version, file: missing.file, content: missing.content };
                 self.handle_sought(core, children, uplink, vec![held])?;
             } else {
-                self.gone.insert(version, writer);
+                let by = if writer { ByWriter::Yes } else { ByWriter::No };
+                self.deny(version, Denial::Missing(by));
             }
         }
         for (version, missing) in doubtful {
@@ -540,7 +542,7 @@ impl Contents {
         }
         core.state.stage_marks(origin);
         if self.carrier().is_some() && missing.everybody().next().is_none() {
-            self.gone.insert(version, writer);
+            self.deny(version, Denial::Missing(if writer { ByWriter::Yes } else { ByWriter::No }));
         } else if !missing.everybody().any(|child| children.peer_of(child).is_some()) {
             // The others may be away for good, or be numbers that this one had before.
             self.note_child_away(core);

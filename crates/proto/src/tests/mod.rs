@@ -10,6 +10,7 @@ mod cancelling;
 mod copies;
 mod counts;
 mod dates;
+mod denied;
 mod duty;
 mod exclusive;
 mod exclusive_locks;

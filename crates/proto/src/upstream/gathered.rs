@@ -18,6 +18,7 @@
 use crate::api::Config;
 use crate::children::stream::FRAME_LEN;
 use crate::contents::access::ByWriter;
+use crate::contents::denied::Denial;
 use crate::contents::{Contents, content_of};
 use crate::members::Members;
 use crate::members::seals::Written;
@@ -314,7 +315,7 @@ impl<S: MetaStore> Replica<S> {
             } else if Contents::missing(&mut self.core, version)?
                 .is_some_and(|missing| missing.everybody().next().is_none())
             {
-                self.contents.note_gone(version, ByWriter::No);
+                self.contents.deny(version, Denial::Missing(ByWriter::No));
             }
         }
         Ok(())
