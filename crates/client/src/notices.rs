@@ -70,6 +70,8 @@ struct Queue {
     waiting: BTreeMap<u64, (Instant, Told)>,
     waited: u64,
     entries: BTreeSet<(FileId, Name)>,
+    /// Names that are being told: whoever has their directory's lock is waited for.
+    telling: Vec<(FileId, Name)>,
     all_entries: bool,
     at_work: usize,
     is_stopping: bool,
@@ -97,6 +99,7 @@ impl Queue {
             return Some(Notice::AllEntries);
         }
         if let Some((parent, name)) = self.entries.pop_first() {
+            self.telling.push((parent, name.clone()));
             return Some(Notice::Entry(parent, name));
         }
         self.inodes.pop_first().map(|(file, news)| Notice::Inode(file, news))
@@ -177,6 +180,13 @@ impl Notices {
         self.changed.notify_one();
     }
 
+    /// Whether it is still to be told what stands under a name.
+    pub(crate) fn is_entry_due(&self, parent: FileId, name: &Name) -> bool {
+        let queue = self.queue();
+        let entry = (parent, name.clone());
+        queue.entries.contains(&entry) || queue.telling.contains(&entry)
+    }
+
     /// What stands under any name may be out of date.
     pub(crate) fn all_entries(&self) {
         let mut queue = self.queue();
@@ -240,6 +250,11 @@ impl Notices {
                 told.into_iter().for_each(|then| then());
                 queue = self.queue();
             }
+            if let Notice::Entry(parent, name) = &notice
+                && let Some(at) = queue.telling.iter().position(|(of, one)| of == parent && one == name)
+            {
+                queue.telling.swap_remove(at);
+            }
             queue.at_work -= 1;
             self.told.notify_all();
         }
@@ -290,6 +305,17 @@ mod tests {
         assert!(matches!(queue.pop(), Some(Notice::Entry(..))));
         assert!(matches!(queue.pop(), Some(Notice::Inode(FileId::ROOT, News { stale: Stale::Pages, .. }))));
         assert!(queue.pop().is_none());
+    }
+
+    #[test]
+    fn a_name_is_due_until_it_is_told() {
+        let (notices, name) = (Notices::default(), Name::new("a").unwrap());
+        let is_due = || notices.is_entry_due(FileId::ROOT, &name);
+        assert!(!is_due());
+        notices.entry(FileId::ROOT, name.clone());
+        assert!(is_due());
+        assert!(notices.queue().pop().is_some());
+        assert!(is_due(), "while it is told");
     }
 
     #[test]

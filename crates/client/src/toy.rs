@@ -23,6 +23,7 @@ pub(crate) struct Toy {
     state: Mutex<State>,
     /// What happens between the next look at a file's attributes and their being told.
     meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    before_rename: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     chunks: Mutex<BTreeMap<Digest, Bytes>>,
     distance: Distance,
 }
@@ -353,6 +354,19 @@ impl Toy {
         *self.meanwhile.lock().unwrap() = Some(Box::new(happens));
     }
 
+    /// Has something happen right before the replica renames next.
+    pub(crate) fn before_rename(&self, happens: impl FnOnce() + Send + 'static) {
+        *self.before_rename.lock().unwrap() = Some(Box::new(happens));
+    }
+
+    /// Exchanges two names in the root behind the mount's back.
+    pub(crate) fn exchange_behind(&self, one: &str, other: &str) {
+        let name = |text: &str| Name::try_from(text).unwrap();
+        let (from_parent, to_parent, target) = (FileId::ROOT, FileId::ROOT, RenameTarget::Exchange);
+        let change = Change::Rename { from_parent, from_name: name(one), to_parent, to_name: name(other), target };
+        self.state().change(change).unwrap();
+    }
+
     /// Stores so far.
     pub(crate) fn stores(&self) -> u64 {
         self.state().stores
@@ -445,6 +459,10 @@ impl wayfs_content::ChunkSink for Sink<'_> {
 
 impl Engine for Toy {
     fn submit(&self, request: Request, _timeout: Duration, callback: Callback) -> Option<RequestId> {
+        if matches!(&request, Request::Change { change: Change::Rename { .. }, .. }) {
+            let happens = self.before_rename.lock().unwrap().take();
+            happens.into_iter().for_each(|happens| happens());
+        }
         let mut state = self.state();
         if let Request::Lock(wish) = &request
             && wish.wait

@@ -16,7 +16,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use wayfs_types::request::{Answer, Change, Removed, RenameTarget, Request as Ask, XattrPresence};
-use wayfs_types::{FileId, FsError, Inode, Kind, Name, XattrName};
+use wayfs_types::{FileId, FsError, Inode, Kind, Name, Place, XattrName};
 
 /// Longest target of a symbolic link in bytes (`PATH_MAX` less the zero).
 const TARGET_MAX: usize = 4095;
@@ -300,10 +300,22 @@ impl FileSystem {
     }
 
     fn rename_whole<R: RespondWith<()>>(self: &Arc<Self>, caller: &Caller, change: Change, reply: Reply<R>) {
-        self.change(caller, change, reply, |fs, reply, changed| {
+        let moved = moved_names(&change);
+        self.change(caller, change, reply, move |fs, reply, changed| {
             fs.keep_removed(changed.removed);
+            fs.expire_moved(moved);
             reply.give(());
         });
+    }
+
+    /// The kernel moves what it had under one name to the other, and not what was renamed: where it has yet to hear that somebody else
+    /// changed the one, the other leads astray as well. It hears of both when it lets go of the directories.
+    fn expire_moved(&self, moved: Vec<(Place, Place)>) {
+        for (from, to) in moved {
+            if self.notices.is_entry_due(from.parent, &from.name) {
+                self.notices.entry(to.parent, to.name);
+            }
+        }
     }
 
     pub(crate) fn link<R: RespondWith<Entry>>(
@@ -343,6 +355,17 @@ impl FileSystem {
         if let Some(removed) = removed {
             self.files.removed(removed);
         }
+    }
+}
+
+/// From which name to which a rename moves what the kernel has.
+fn moved_names(change: &Change) -> Vec<(Place, Place)> {
+    let Change::Rename { from_parent, from_name, to_parent, to_name, target } = change else { return Vec::new() };
+    let from = Place { parent: *from_parent, name: from_name.clone() };
+    let to = Place { parent: *to_parent, name: to_name.clone() };
+    match target {
+        RenameTarget::Exchange => vec![(from.clone(), to.clone()), (to, from)],
+        RenameTarget::Replace | RenameTarget::MustBeFree => vec![(from, to)],
     }
 }
 

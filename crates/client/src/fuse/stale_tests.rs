@@ -71,6 +71,29 @@ fn what_nobody_vouches_for_any_more_is_asked_for_when_the_engine_goes_on() {
     assert!(mount.path("made").exists());
 }
 
+/// The kernel moved the inode that it had under the old name, which another machine had given to another file by then: what was
+/// written to the new name went to the wrong file.
+#[test]
+fn a_renamed_name_leads_to_what_was_renamed_where_the_kernel_had_yet_to_hear_of_another_file_there() {
+    let Some(mount) = mounted(Close::Asynchronous) else { return };
+    for (name, bytes) in [("a", "mine"), ("other", "theirs")] {
+        fs::write(mount.path(name), bytes).unwrap();
+    }
+    eventually(|| mount.fs.open_handles() == 0);
+    let (toy, notices) = (Arc::clone(&mount.toy), Arc::clone(&mount.notices));
+    mount.toy.before_rename(move || {
+        toy.exchange_behind("a", "other");
+        for name in ["a", "other"] {
+            notices.entry(wayfs_types::FileId::ROOT, name.try_into().unwrap());
+        }
+    });
+    fs::rename(mount.path("a"), mount.path("b")).unwrap();
+    mount.settle();
+    assert_eq!(mount.toy.bytes_of("b"), b"theirs");
+    assert_eq!(fs::read_to_string(mount.path("b")).unwrap(), "theirs");
+    assert_eq!(fs::read_to_string(mount.path("other")).unwrap(), "mine");
+}
+
 #[test]
 fn what_is_made_where_a_symlink_appeared_is_made_where_it_points() {
     let Some(mount) = mounted(Close::Asynchronous) else { return };
