@@ -85,6 +85,7 @@ impl World {
             self.check_facts(index, &servers);
         }
         self.check_holders_here(index);
+        self.check_kernel_names(index);
     }
 
     /// The servers as a power cut at this moment would leave them.

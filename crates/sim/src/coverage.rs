@@ -103,11 +103,19 @@ pub enum Branch {
     PagesKept,
     /// A kernel sent what a mapping had stored.
     PageWrittenBack,
+    /// A kernel knew where a name leads.
+    NameFromKernel,
+    /// A kernel had the attributes of a file.
+    AttributesFromKernel,
+    /// A kernel was about to be told that a name is old when it moved that name.
+    OldNameMoved,
+    /// A kernel forgot a name or attributes that it was told of.
+    NameForgotten,
 }
 
 impl Branch {
     /// Those that every long hunt must come by.
-    pub const ALL: [Self; 45] = [
+    pub const ALL: [Self; 49] = [
         Self::PushInterrupted,
         Self::PushRefused,
         Self::PushMissing,
@@ -153,6 +161,10 @@ impl Branch {
         Self::PagesRenewedByAnswer,
         Self::PagesKept,
         Self::PageWrittenBack,
+        Self::NameFromKernel,
+        Self::AttributesFromKernel,
+        Self::NameForgotten,
+        Self::OldNameMoved,
     ];
 }
 
@@ -202,7 +214,11 @@ impl Branch {
             | Self::MovedNearer
             | Self::MovedToShared
             | Self::RefusedElsewhere
-            | Self::CameOnline => None,
+            | Self::CameOnline
+            | Self::NameFromKernel
+            | Self::AttributesFromKernel
+            | Self::OldNameMoved
+            | Self::NameForgotten => None,
         }
     }
 }

@@ -201,6 +201,7 @@ fn plan(script: &Script) -> Plan {
         locks: false,
         limits: Limits::USUAL,
         cache_chunks_max: None,
+        kernel_names: false,
         open_files: None,
         ..Plan::with(SEED, &[], &[])
     }

@@ -1,5 +1,6 @@
 //! One simulated machine: disk, clock and, unless crashed, an engine.
 
+use crate::dcache::NameCache;
 use crate::disk::DiskHandle;
 use crate::locks::LockUse;
 use crate::openfiles::OpenHost;
@@ -118,6 +119,8 @@ pub(crate) struct Host {
     pub(crate) fetches_wake_at: Option<Time>,
     /// Client: its open files, in seeds that have them.
     pub(crate) open: Option<Box<OpenHost>>,
+    /// Client: what its kernel keeps of names, in seeds that have that.
+    pub(crate) names: Option<Box<NameCache>>,
     /// Its disk lost or damaged something that the engine relies on.
     pub(crate) is_harmed: bool,
     /// Chunks that were on its disk and were damaged or lost there.
@@ -171,6 +174,7 @@ impl Host {
             waits: BTreeMap::new(),
             fetches_wake_at: None,
             open: None,
+            names: None,
             is_harmed: false,
             hit: BTreeSet::new(),
             config,
@@ -244,6 +248,7 @@ impl Host {
     /// All that dies with the process.
     pub(crate) fn forget_life(&mut self) {
         self.end_open_files();
+        self.names = None;
         self.replica = None;
         self.roaming = None;
         self.life += 1;

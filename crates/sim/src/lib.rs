@@ -13,6 +13,7 @@ mod contents;
 mod counter;
 mod counts;
 mod coverage;
+mod dcache;
 mod disk;
 mod exclusive;
 pub mod explore;

@@ -218,6 +218,8 @@ pub struct Plan {
     pub cache_chunks_max: Option<usize>,
     /// How long a sweep leaves a chunk alone that was put or read.
     pub sweep_grace: Duration,
+    /// Whether the kernels of clients keep names and attributes.
+    pub kernel_names: bool,
     /// Open files, in a part of the seeds.
     pub open_files: Option<OpenFilesPlan>,
     /// A bug that is planted.
@@ -270,6 +272,7 @@ impl Plan {
             } else {
                 random.random_range(0..5000)
             }),
+            kernel_names: ChaCha8Rng::seed_from_u64(seed ^ 0xdcac4e).random_bool(0.5),
             open_files: drawn(seed, may, does).contains(&Disaster::OpenFiles).then(|| OpenFilesPlan::draw(seed)),
             bug: None,
             without: BTreeSet::new(),

@@ -62,11 +62,13 @@ pub enum Bug {
     ExclusiveIgnored,
     /// The home removes a member without the fence that it was told to draw.
     FenceIgnored,
+    /// Now and then a kernel is not told that something is old.
+    KernelNotTold,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::StoredBeforeDurable,
         Self::DiskLies,
         Self::ImageSkipped,
@@ -89,6 +91,7 @@ impl Bug {
         Self::RightsNotHeard,
         Self::ExclusiveIgnored,
         Self::FenceIgnored,
+        Self::KernelNotTold,
     ];
 }
 
@@ -105,6 +108,7 @@ impl Bug {
         let plan = Plan::with(seed, &Disaster::ON, does);
         match self {
             Self::RightsNotHeard => Plan { close_to_open: true, ..plan },
+            Self::KernelNotTold => Plan { kernel_names: true, ..plan },
             Self::ExclusiveIgnored => Plan { exclusive: true, ..plan.with_makers_only() },
             Self::DutyNotTold => plan.with_long_duties(),
             // A content and its record must come while a group commit is under way, and power be cut then.

@@ -63,7 +63,10 @@ impl World {
         // A session that only its child still believes in is about to end.
         let whole = |peer| self.sessions.get(&peer).is_some_and(|session| session.alive == [true; 2]);
         let attached = host.role() == Role::Home || host.parent_session.is_some_and(whole);
-        attached && host.replica.as_ref().is_some_and(Replica::is_settled) && self.is_all_closed(index)
+        attached
+            && host.replica.as_ref().is_some_and(Replica::is_settled)
+            && self.is_all_closed(index)
+            && self.is_kernel_idle(index)
     }
 
     fn unquiet(&self) -> String {

@@ -47,11 +47,12 @@ pub fn shrink(plan: Plan, runs_max: usize) -> Option<Shrunk> {
 }
 
 /// What makes a plan easier to read.
-const SIMPLER: [fn(&mut Plan); 9] = [
+const SIMPLER: [fn(&mut Plan); 10] = [
     |plan| plan.loss = 0.0,
     |plan| plan.limits = Limits::USUAL,
     |plan| plan.close_to_open = false,
     |plan| plan.exclusive = false,
+    |plan| plan.kernel_names = false,
     |plan| plan.disasters.clear(),
     |plan| plan.wide_delay = Duration::from_millis(10),
     |plan| plan.measure_period = Duration::from_secs(20),

@@ -91,7 +91,7 @@ impl World {
     }
 
     fn change(&mut self, index: usize, change: Change, expectation: Expectation) {
-        self.ask(index, Request::Change { user: 1000, change }, expectation);
+        self.ask_kernel(index, Request::Change { user: 1000, change }, expectation);
     }
 
     fn create(&mut self, index: usize) {
@@ -198,9 +198,9 @@ impl World {
     fn look(&mut self, index: usize) {
         if self.random.random_bool(0.5) {
             let (parent, name) = (self.directory(index), self.name());
-            self.ask(index, Request::Lookup { parent, name }, Expectation::Nothing);
+            self.ask_kernel(index, Request::Lookup { parent, name }, Expectation::Nothing);
         } else if let Some(file) = self.file(index) {
-            self.ask(index, Request::Attributes { file }, Expectation::Read);
+            self.ask_kernel(index, Request::Attributes { file }, Expectation::Read);
             self.ask_facts(index, file);
         }
     }
@@ -222,7 +222,7 @@ impl World {
 
     fn list(&mut self, index: usize) {
         let directory = self.directory(index);
-        self.ask(index, Request::List { directory, after: None, limit: 16 }, Expectation::Nothing);
+        self.ask_kernel(index, Request::List { directory, after: None, limit: 16 }, Expectation::Nothing);
     }
 
     pub(crate) fn inode(&self, index: usize, file: FileId) -> Option<Arc<Inode>> {

@@ -261,8 +261,11 @@ impl World {
             Event::Speak { host } => self.speak_and_plan(host),
             Event::LiftQuota { node } => self.lift_quota(node),
             Event::Room { host } => self.hosts[host].disk.0.borrow_mut().is_full = false,
-            Event::GivenBack { host, life, serial } => {
+            Event::GivenBack { host, life, serial, expires } => {
                 if self.hosts[host].life == life {
+                    if expires {
+                        self.expire_kernel_names(host);
+                    }
                     self.feed(host, Input::GivenBack { serial });
                 }
             }
@@ -275,6 +278,7 @@ impl World {
             }
             Event::Work { host } => self.work(host),
             Event::OpenFiles { host, life, event } => self.open_event(host, life, event),
+            Event::Kernel { host, life, event } => self.kernel_event(host, life, event),
             Event::Fault => self.fault(),
             Event::Restart { host, life } => {
                 if self.hosts[host].life == life {
@@ -305,6 +309,7 @@ impl World {
             | Event::Sweep { host }
             | Event::Speak { host }
             | Event::OpenFiles { host, .. }
+            | Event::Kernel { host, .. }
             | Event::Work { host } => *host,
             Event::Notice { session, end } => self.sessions.get(session)?.host(*end),
             Event::Transfer(event) => self.transfer_host(event)?,
@@ -340,6 +345,7 @@ impl World {
                 host.config.origin = replica.config().origin;
                 host.replica = Some(replica);
                 host.propagator = crate::propagation::open(host, self.now);
+                self.start_names(index);
             }
             Err(error) => self.violations.push(Violation::new("opens after a crash", format!("host {index}: {error}"))),
         }

@@ -36,6 +36,7 @@ impl World {
             }
             self.hosts[index].changes_asked.insert(id, request.clone());
         }
+        self.note_asked_by_kernel(index, id, &request);
         self.feed(index, Input::Request { id, request, deadline });
         id
     }
@@ -48,6 +49,7 @@ impl World {
         if let Some(asked) = self.hosts[index].asked.remove(&id) {
             self.check_sharing(index, &asked, &outcome);
         }
+        self.note_answer_to_kernel(index, id, &outcome);
         let request = self.hosts[index].changes_asked.remove(&id);
         if let Some(request) = request.as_ref().filter(|_| self.plan.exclusive) {
             self.check_makers(index, request, &outcome);

@@ -253,6 +253,7 @@ impl World {
             | Event::LookHere { host, life, .. }
             | Event::Whole { host, life, .. }
             | Event::OpenFiles { host, life, .. }
+            | Event::Kernel { host, life, .. }
             | Event::GivenBack { host, life, .. } => lives(host, life),
             Event::Work { host } => Some(*host),
             Event::Roaming { host, life, event: RoamingEvent::Wake } => {

@@ -1,6 +1,7 @@
 //! What is to happen, and in which order.
 
 use super::transfer::Transfer;
+use crate::dcache::KernelEvent;
 use crate::disk::{Disk, SyncPoint};
 use crate::network::End;
 use crate::openfiles::OpenEvent;
@@ -96,10 +97,19 @@ pub(crate) enum Event {
         host: usize,
         life: u32,
     },
+    /// A client gives rights back.
     GivenBack {
         host: usize,
         life: u32,
         serial: wayfs_proto::RecallId,
+        /// Its kernel is to ask for all names again before.
+        expires: bool,
+    },
+    /// Something happens between a client and what its kernel keeps of names.
+    Kernel {
+        host: usize,
+        life: u32,
+        event: KernelEvent,
     },
     /// Something happens to open files.
     OpenFiles {

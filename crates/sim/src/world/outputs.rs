@@ -3,6 +3,7 @@
 use super::{Event, World};
 use crate::check::Violation;
 use crate::coverage::Branch;
+use crate::dcache::Notice;
 use crate::disk::SyncPoint;
 use crate::history::Update;
 use crate::network::End;
@@ -83,11 +84,11 @@ impl World {
                     self.note_whole(index, root);
                 }
             }
-            Output::GiveBack { serial, .. } => {
+            Output::GiveBack { serial, expire: expires, .. } => {
                 self.note_give_back(index);
                 // Programs of the simulated hosts close nothing in the background.
                 let later = self.millis(0..=20);
-                self.after(later, Event::GivenBack { host: index, life, serial });
+                self.after(later, Event::GivenBack { host: index, life, serial, expires });
             }
             Output::Failed { reason } => {
                 self.violations.push(Violation::new("a sound disk never fails", format!("host {index}: {reason}")));
@@ -101,9 +102,17 @@ impl World {
             }
             Output::InvalidateAll => {
                 self.tell_open_files(index, None);
+                self.expire_kernel_names(index);
                 self.cover(Branch::InvalidateAll);
             }
-            Output::InvalidateInode { file, .. } => self.tell_open_files(index, Some(file)),
+            Output::InvalidateInode { file, .. } => {
+                self.tell_open_files(index, Some(file));
+                self.tell_kernel_names(index, Notice::Attributes(file));
+            }
+            Output::InvalidateEntry { parent, name } => {
+                self.tell_kernel_names(index, Notice::Name(parent, name));
+                self.tell_kernel_names(index, Notice::Attributes(parent));
+            }
             Output::Shared { .. } => self.cover(Branch::Shared),
             Output::Conflict { .. } => {
                 self.sharing.note_conflict(index, self.now);
@@ -115,8 +124,7 @@ impl World {
                 }
             }
             Output::Lost { .. } => self.note_declared(index),
-            Output::InvalidateEntry { .. }
-            | Output::Happened(_)
+            Output::Happened(_)
             | Output::WentBack { .. }
             | Output::Owed { .. }
             | Output::Released { .. }
