@@ -47,7 +47,7 @@ fn seeds_that_found_something_run_clean() {
     // As they were drawn then, without open files.
     let on: Vec<Disaster> = Disaster::ON.into_iter().filter(|disaster| *disaster != Disaster::OpenFiles).collect();
     for (seed, with, what) in found {
-        let plan = Plan { locks: false, ..Plan::with(seed, &on, with) };
+        let plan = Plan { locks: false, kernel_names: false, ..Plan::with(seed, &on, with) };
         let violations = run_planned(plan, None, Verbosity::Quiet).violations;
         assert!(violations.is_empty(), "seed {seed}, {what}: {}", violations[0]);
     }
