@@ -643,6 +643,7 @@ impl<S: MetaStore> Replica<S> {
         let named = Contents::records_with(&mut self.core, top)?;
         if named.is_empty() {
             self.contents.announced.add(top, self.core.now);
+            self.contents.owe_what_came_late(&mut self.core, top)?;
         }
         for record in named {
             let Some(missing) = Contents::missing(&mut self.core, record)? else {

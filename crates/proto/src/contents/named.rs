@@ -13,6 +13,9 @@
 //!                                  │ all of it is here: owed, and told to the home
 //! ```
 //!
+//! What is not here then may come afterwards, and its writer be gone before it says
+//! so: it is owed when it comes.
+//!
 //! What is being looked for counts as at this station only; it may be what nobody
 //! below has by the records, too (`contents/denied.rs`). What was named while
 //! too much was under way, or before a restart, is found again by the numbers of
@@ -29,13 +32,15 @@ use crate::contents::rest::Rest;
 use crate::replica::Core;
 use crate::state::tables::{change_key, number_key, pack, parse_change, table, unpack};
 use std::collections::{BTreeMap, BTreeSet};
-use wayfs_types::{CommitNumber, Content, FileId, Image, Inode, Key, MetaStore, RecordId, StorageError, Time};
+use wayfs_types::{CommitNumber, Content, FileId, Image, Inode, Key, MetaStore, RecordId, StorageError, Time, Top};
 use wayfs_wire::KeyImage;
 
 /// Row of the change up to which everything was looked for; absent: from the first on it is to be.
 const LOOKED: &[u8] = &[table::META, b'h'];
 /// Most looks under way.
 const LOOKS_MAX: usize = 256;
+/// Most versions that are remembered of those that were looked for in vain.
+const IN_VAIN_MAX: usize = 4096;
 /// Rows of the index of changes that are gone through in one step.
 const PAGE: usize = 256;
 /// The row may lag behind so many changes: they are gone through once more after a restart.
@@ -56,6 +61,8 @@ pub(crate) struct Named {
     again: BTreeSet<RecordId>,
     /// What this input began to look for; and what it had an answer to, or ordered once more.
     begun: Vec<RecordId>,
+    /// What was not here when it was looked for, by its top.
+    in_vain: BTreeMap<Top, (RecordId, FileId, Content)>,
     touched: Vec<(RecordId, (FileId, Content))>,
     rest: Rest,
 }
@@ -132,8 +139,9 @@ impl Contents {
         not_here: &[RecordId],
     ) -> Result<(), StorageError> {
         for version in not_here {
-            if self.look_ended(*version).is_some() {
+            if let Some((file, content)) = self.look_ended(*version) {
                 self.confirm_denial(core, children, *version)?;
+                self.remember_in_vain(*version, file, content);
             }
         }
         for version in here {
@@ -157,6 +165,30 @@ impl Contents {
         named.again.remove(&version);
         named.touched.push((version, looked_for.clone()));
         Some(looked_for)
+    }
+
+    fn remember_in_vain(&mut self, version: RecordId, file: FileId, content: Content) {
+        let (Some(Carrier { named, .. }), Some(top)) = (self.carrier_mut(), content.top()) else { return };
+        named.in_vain.insert(top, (version, file, content));
+        if named.in_vain.len() > IN_VAIN_MAX {
+            named.in_vain.pop_first();
+        }
+    }
+
+    /// Contents came that no record of a child names. If the parent named them, and they were not here then, they are owed from here on:
+    /// their writer may be gone before it says that it brings them (seed 175006832).
+    pub(crate) fn owe_what_came_late<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        top: Top,
+    ) -> Result<(), StorageError> {
+        let late = self.carrier_mut().and_then(|carrier| carrier.named.in_vain.remove(&top));
+        let Some((version, file, content)) = late else { return Ok(()) };
+        let Some(inode) = core.state.inode(file)? else { return Ok(()) };
+        let is_shown = inode.version == version && inode.content == content;
+        let is_stable =
+            self.stable_alone(version).is_some() || core.state.marks(version.origin())?.stable >= version.sequence();
+        if is_shown && !is_stable { self.owe(core, version, file, content) } else { Ok(()) }
     }
 
     /// A restart forgot what was looked for last.

@@ -75,6 +75,33 @@ fn a_station_answers_for_what_it_has_of_what_the_home_names() {
     assert_eq!(stage.at_station(), (0, 0));
 }
 
+/// Seed 175006832: a client came to a station and pushed what it had; the push went past its word that it has it, and then it was gone.
+#[test]
+fn a_station_answers_for_what_came_after_it_had_looked_for_it() {
+    let mut stage = stage();
+    stage.store();
+    assert_eq!(stage.at_station(), (0, 0));
+    stage.pushed_before();
+    stage.world.input(stage.station, Input::ContentsHere { tops: vec![big("f").top().unwrap()] });
+    assert_eq!(stage.at_station(), (1, 1_000_000));
+    stage.world.destroy(stage.writer);
+    stage.world.pass(Duration::from_secs(2));
+    let missing = stage.world.hosts[HOME].replica.contents_missing(None, 10).unwrap();
+    let holders: Vec<_> = missing.into_iter().flat_map(|one| one.holders).map(|(holder, _)| holder).collect();
+    assert!(holders.contains(&stage.world.hosts[stage.station].origin), "the home knows whom to ask");
+}
+
+#[test]
+fn what_came_late_of_a_version_that_was_replaced_is_not_owed() {
+    let mut stage = stage();
+    stage.store();
+    stage.world.store(stage.writer, stage.file, super::world::small("new"));
+    stage.world.settle();
+    stage.pushed_before();
+    stage.world.input(stage.station, Input::ContentsHere { tops: vec![big("f").top().unwrap()] });
+    assert_eq!(stage.at_station(), (0, 0));
+}
+
 #[test]
 fn its_policy_hears_of_what_it_found_of_what_the_home_names() {
     let mut stage = stage();

@@ -26,6 +26,8 @@ use wayfs_proto::Keeping;
 use wayfs_types::request::{Answer, Change, Outcome, RenameTarget, Request, RequestId};
 use wayfs_types::{FileId, FsError, Inode, Name, Op, RecordId};
 
+/// Twins of twins that are followed.
+const TWINS_MAX: usize = 64;
 /// A program's patience with what is answered at once.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
@@ -336,11 +338,13 @@ impl World {
         }
     }
 
-    /// The file that an id stands for in a client's engine: what was merged with its twin is the twin.
+    /// The file that an id stands for in a client's engine: what was merged with its twin is the twin. Of twins that two stations merged
+    /// the other way round a client that moved may know each as the other, until it asks (seed 175013258).
     fn meant(&self, index: usize, file: FileId) -> FileId {
-        let replica = self.hosts[index].replica.as_ref();
-        let inode = replica.and_then(|replica| replica.inode(file).ok()).flatten();
-        inode.and_then(|inode| inode.merged_into).map_or(file, |twin| self.meant(index, twin))
+        let Some(replica) = self.hosts[index].replica.as_ref() else { return file };
+        let twin_of = |file| replica.inode(file).ok().flatten().and_then(|inode| inode.merged_into);
+        let twins = std::iter::successors(Some(file), |file| twin_of(*file)).take(TWINS_MAX);
+        twins.last().unwrap_or(file)
     }
 
     fn check_kept_name(&mut self, index: usize, key: &Key, kept: Option<FileId>) {
