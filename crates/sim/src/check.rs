@@ -291,11 +291,16 @@ impl World {
     }
 
     /// Two who stored the same bytes into one file made one version of it, without a report (docs/conflicts.md): what is built upon
-    /// the one is built upon the other, and whoever had seen either is its heir (seed 260 with open files: two that emptied it).
+    /// the one is built upon the other, and whoever had seen either is its heir (seed 260 with open files: two that emptied it). The
+    /// file is the one that the home stored them into: below a station that has more of that file both had been copies beside it, of
+    /// which the home, that had less, never heard (seed 174340902: a client left such a station).
     fn keep_equals(&self, kept: &mut BTreeSet<RecordId>) {
         let mut equals: BTreeMap<(FileId, &Content), Vec<RecordId>> = BTreeMap::new();
         for (record, update) in &self.history.updates {
-            equals.entry((update.file, &update.content)).or_default().push(*record);
+            let home_has_it = self.history.stored_into.get(record).copied();
+            for file in BTreeSet::from([update.file, home_has_it.unwrap_or(update.file)]) {
+                equals.entry((file, &update.content)).or_default().push(*record);
+            }
         }
         let mut before = 0;
         while kept.len() > before {

@@ -50,6 +50,8 @@ pub(crate) struct History {
     pub(crate) declared: BTreeSet<RecordId>,
     /// Records that a crash took from their writer, and that may have reached others.
     uncertain: BTreeSet<RecordId>,
+    /// The file that the home stored an update into.
+    pub(crate) stored_into: BTreeMap<RecordId, FileId>,
     /// What a client wrote over before it was sent, and what took its place.
     pub(crate) went_with: BTreeMap<RecordId, RecordId>,
     /// Versions under which the home shows an older content in place of lost bytes, and the version that has that content.

@@ -10,7 +10,7 @@ use crate::network::End;
 use crate::planted::Bug;
 use std::time::Duration;
 use wayfs_proto::{Input, Output, PeerId, Replica, Role};
-use wayfs_types::{Content, FileId, Op, OriginId, Record, Ticket};
+use wayfs_types::{FileId, Op, OriginId, Record, RecordId, Ticket};
 
 impl World {
     /// Carries out what an engine wants, and tells it what its policy sends ahead.
@@ -73,16 +73,8 @@ impl World {
             }
             Output::LookHere { version, content, .. } => self.plan_look_here(index, version, &content),
             Output::Applied { file, record, content } => {
-                let first = self.history.first(record);
-                let is_other = |update: &Update| {
-                    update.base.is_none() && update.file != FileId::made_by(self.history.first(file.maker()))
-                };
-                if index == 0 && self.history.updates.get(&first).is_some_and(is_other) {
-                    self.history.merged.insert(first);
-                }
-                if let Some(root) = content.as_ref().and_then(Content::root) {
-                    self.note_whole(index, root);
-                }
+                self.note_ordered(index, file, record);
+                content.and_then(|content| content.root()).into_iter().for_each(|root| self.note_whole(index, root));
             }
             Output::GiveBack { serial, expire: expires, .. } => {
                 self.note_give_back(index);
@@ -132,6 +124,20 @@ impl World {
             Output::Rescued { of, .. } => self.note_parted(index, of),
             Output::Recovered { .. } => self.note_renamed(index),
         }
+    }
+
+    /// A host gave a record its place in the order, and has what it is about in a file. Only the home's word is the last.
+    fn note_ordered(&mut self, index: usize, file: FileId, record: RecordId) {
+        if index != 0 {
+            return;
+        }
+        let first = self.history.first(record);
+        let is_other =
+            |update: &Update| update.base.is_none() && update.file != FileId::made_by(self.history.first(file.maker()));
+        if self.history.updates.get(&first).is_some_and(is_other) {
+            self.history.merged.insert(first);
+        }
+        self.history.stored_into.insert(first, file);
     }
 
     /// What a store wrote again stands for what it had written, or taken from a child, before. A file is made again with what had been
