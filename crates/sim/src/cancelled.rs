@@ -29,8 +29,12 @@ impl World {
 }
 
 fn is_of_records(bytes: &[u8]) -> bool {
-    let none = wayfs_wire::encode(&Message::Up(Up::Records { records: Vec::<wayfs_wire::SentRecord>::new() }));
-    bytes.get(..KIND_LEN) == none.get(..KIND_LEN)
+    is_of_kind(bytes, Up::Records { records: Vec::new() })
+}
+
+/// Whether a message is of the kind of another one.
+pub(crate) fn is_of_kind(bytes: &[u8], other: Up) -> bool {
+    bytes.get(..KIND_LEN) == wayfs_wire::encode(&Message::Up(other)).get(..KIND_LEN)
 }
 
 impl crate::history::History {

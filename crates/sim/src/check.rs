@@ -64,6 +64,7 @@ impl World {
                 && !self.history.same_as(**record).any(|other| kept.contains(&other) || self.has_trace(other))
                 && !self.is_beyond_promise(**record)
                 && !self.went_before_its_heir(**record)
+                && !self.was_let_go_for_what_died(**record)
         });
         if let Some((record, update)) = lost {
             let line = format!("{record} of {} (upon {:?}) is nowhere", update.file, update.base);
@@ -141,20 +142,8 @@ impl World {
         had && root.is_some_and(|root| !self.is_whole_durable(0, root))
     }
 
-    /// Whether an update was stored over by one that the home had whole, or that was safe, so that everybody might let the former go, and the
-    /// later one was lost after that: by a home that was put back, or by its station and its writer, which both were. Nobody has either any more
-    /// ([S-losses], "what the copy has, and what others still hold"; seed 103000561 of `home-back` with `clone`, seed 158204954).
-    fn went_before_its_heir(&self, record: RecordId) -> bool {
-        let is_lost = |heir: &RecordId| {
-            let was_at_home = self.hosts[0].is_copy && self.history.are_bytes_lost_at_home(*heir);
-            let was_safe = self.history.is_safe(*heir) && self.history.is_said_lost(*heir);
-            (was_at_home || was_safe) && self.is_nowhere(*heir)
-        };
-        self.is_nowhere(record) && self.history.heirs_of(record).iter().any(is_lost)
-    }
-
     /// Whether no disk that is left has the contents of an update whole.
-    fn is_nowhere(&self, record: RecordId) -> bool {
+    pub(crate) fn is_nowhere(&self, record: RecordId) -> bool {
         let root = self.history.updates.get(&record).and_then(|update| update.content.root());
         let has = |index: &usize, root| !self.hosts[*index].destroyed && self.is_whole_durable(*index, root);
         root.is_some_and(|root| !(0..self.hosts.len()).any(|index| has(&index, root)))

@@ -52,6 +52,8 @@ pub(crate) struct History {
     uncertain: BTreeSet<RecordId>,
     /// The file that the home stored an update into.
     pub(crate) stored_into: BTreeMap<RecordId, FileId>,
+    /// Updates that a station had whole on its disk when the home heard so from it.
+    pub(crate) heard_of: BTreeSet<RecordId>,
     /// What a client wrote over before it was sent, and what took its place.
     pub(crate) went_with: BTreeMap<RecordId, RecordId>,
     /// Versions under which the home shows an older content in place of lost bytes, and the version that has that content.

@@ -18,6 +18,7 @@ mod disk;
 mod exclusive;
 pub mod explore;
 mod faults;
+mod heirs;
 mod history;
 mod host;
 mod locks;

@@ -90,6 +90,9 @@ impl World {
         loop {
             let Some(host) = self.living_end(peer, from.other()) else { return };
             let Some(bytes) = self.sessions.get_mut(&peer).and_then(|s| s.receive(from, self.now)) else { return };
+            if host == 0 {
+                self.note_heard(peer, &bytes);
+            }
             self.feed(host, Input::Message { peer, bytes });
             if self.is_chosen {
                 return;
