@@ -1,6 +1,6 @@
 //! One simulated machine: disk, clock and, unless crashed, an engine.
 
-use crate::dcache::NameCache;
+use crate::dcache::cache::NameCache;
 use crate::disk::DiskHandle;
 use crate::locks::LockUse;
 use crate::openfiles::OpenHost;

@@ -8,7 +8,7 @@ mod roaming;
 mod sessions;
 mod transfer;
 
-pub(crate) use event::Event;
+pub(crate) use event::{Event, KernelEvent};
 pub(crate) use roaming::Roaming;
 pub(crate) use transfer::{Due, Transfer};
 

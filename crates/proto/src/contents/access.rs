@@ -29,6 +29,15 @@ pub(crate) enum Offer {
     CouldGive,
 }
 
+/// Why a station takes it that nobody has contents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Denial {
+    /// Who had them said no, or is away and may come back: they are missing here until the home has decided.
+    Missing(ByWriter),
+    /// Their client holds them no more: nobody is waited for here.
+    LetGo,
+}
+
 impl Contents {
     /// Tops that the driver announced lately by [`crate::Input::ContentsHere`] before any record named them:
     /// garbage collection keeps them, too. At most 16,384, for [`crate::Config::announced_grace`].

@@ -13,21 +13,12 @@
 //! there is looked at again in the next session (`Contents::retell_gone`).
 
 use crate::children::Children;
-use crate::contents::access::ByWriter;
+use crate::contents::access::{ByWriter, Denial};
 use crate::contents::duty::Carrier;
 use crate::contents::{Contents, Missing};
 use crate::replica::Core;
 use crate::state::tables::{pack, record_key, table};
 use wayfs_types::{MetaStore, RecordId, StorageError};
-
-/// Why a station takes it that nobody has contents.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Denial {
-    /// Who had them said no, or is away and may come back: they are missing here until the home has decided.
-    Missing(ByWriter),
-    /// Their client holds them no more: nobody is waited for here.
-    LetGo,
-}
 
 impl Contents {
     /// By the records nobody below us has contents: the parent is told so if they are not here either.

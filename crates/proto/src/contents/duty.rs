@@ -6,7 +6,7 @@
 //!   wrote until it is stable   the next one has it        and decides what is lost
 //! ```
 
-use crate::contents::denied::Denial;
+use crate::contents::access::Denial;
 use crate::contents::lent::Replacing;
 use crate::contents::lost::Seeking;
 use crate::contents::named::Named;

@@ -14,9 +14,7 @@
 
 use crate::api::{Output, PeerId};
 use crate::children::Children;
-use crate::contents::access::ByWriter;
-use crate::contents::access::Found;
-use crate::contents::denied::Denial;
+use crate::contents::access::{ByWriter, Denial, Found};
 use crate::contents::duty::{Duty, Keeper};
 use crate::contents::lent::{AWAY_MAX, Lent};
 use crate::contents::{AWAITED, Contents, Missing, Owed, size_of};

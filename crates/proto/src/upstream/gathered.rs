@@ -17,8 +17,7 @@
 
 use crate::api::Config;
 use crate::children::stream::FRAME_LEN;
-use crate::contents::access::ByWriter;
-use crate::contents::denied::Denial;
+use crate::contents::access::{ByWriter, Denial};
 use crate::contents::{Contents, content_of};
 use crate::members::Members;
 use crate::members::seals::Written;

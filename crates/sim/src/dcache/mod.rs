@@ -10,15 +10,13 @@
 //! answers of the engine are (`sharing`); beyond that a kernel that has nothing more to be told shows what its engine does.
 //! Not in it: kernels that cannot be told at once to ask for all names again, and numbers of files that were merged with their twins.
 
-mod cache;
-
-pub(crate) use cache::{NameCache, Notice};
+pub(crate) mod cache;
 
 use crate::coverage::Branch;
 use crate::host::Expectation;
 use crate::planted::Bug;
-use crate::world::{Event, World};
-use cache::{Key, Learned, directories_of, names_of};
+use crate::world::{Event, KernelEvent, World};
+use cache::{Key, Learned, NameCache, Notice, directories_of, names_of};
 use rand::Rng;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,17 +28,6 @@ use wayfs_types::{FileId, FsError, Inode, Name, Op, RecordId};
 const TWINS_MAX: usize = 64;
 /// A program's patience with what is answered at once.
 const AT_ONCE: Duration = Duration::from_secs(1);
-
-/// Something that happens between a client and its kernel.
-#[derive(Debug, Clone)]
-pub(crate) enum KernelEvent {
-    /// An answer reaches the kernel.
-    Answered(RequestId),
-    /// It is told to forget something.
-    Told(Notice),
-    /// A program that waited for a directory's lock tries again.
-    Tried(Box<(Request, Expectation)>),
-}
 
 impl World {
     fn names(&mut self, index: usize) -> Option<&mut NameCache> {

@@ -1,12 +1,14 @@
 //! What is to happen, and in which order.
 
 use super::transfer::Transfer;
-use crate::dcache::KernelEvent;
+use crate::dcache::cache::Notice;
 use crate::disk::{Disk, SyncPoint};
+use crate::host::Expectation;
 use crate::network::End;
 use crate::openfiles::OpenEvent;
 use wayfs_proto::PeerId;
 use wayfs_roam::DialId;
+use wayfs_types::request::{Request, RequestId};
 use wayfs_types::{Content, Digest, FileId, NodeId, RecordId, Time};
 
 /// Something that happens to someone at some time.
@@ -143,6 +145,17 @@ pub(crate) enum RoamingEvent {
     Wake,
     /// A server answers a greeting.
     Greeted(DialId),
+}
+
+/// Something that happens between a client and its kernel.
+#[derive(Debug, Clone)]
+pub(crate) enum KernelEvent {
+    /// An answer reaches the kernel.
+    Answered(RequestId),
+    /// It is told to forget something.
+    Told(Notice),
+    /// A program that waited for a directory's lock tries again.
+    Tried(Box<(Request, Expectation)>),
 }
 
 /// The queue's entry: time, order of arrival, event.

@@ -3,7 +3,7 @@
 use super::{Event, World};
 use crate::check::Violation;
 use crate::coverage::Branch;
-use crate::dcache::Notice;
+use crate::dcache::cache::Notice;
 use crate::disk::SyncPoint;
 use crate::history::Update;
 use crate::network::End;
