@@ -535,7 +535,9 @@ impl Contents {
         if writer {
             self.put_vanished(core, version, missing.file, missing.content.clone())?;
         }
-        if writer || !is_station {
+        // The key is that of every copy of the writer's store: the one that is there under this number, and has it, goes on to bring it.
+        let is_there = child != origin && missing.holders.contains(&origin) && children.peer_of(origin).is_some();
+        if (writer || !is_station) && !is_there {
             core.state.delete_row(record_key(AWAITED, version));
         }
         core.state.stage_marks(origin);

@@ -4,7 +4,7 @@ use super::forking::{assert_all_there, named, stay_connected, was_renewed, write
 use super::put_back::{first_life, rejoin};
 use super::world::{HOME, World, big, small};
 use crate::testing::MemoryStore;
-use crate::{PeerId, Role};
+use crate::{Input, PeerId, Role};
 use std::time::Duration;
 use wayfs_types::request::{Answer, Change, Level, Request};
 use wayfs_types::{Content, FileId, Life};
@@ -387,6 +387,35 @@ fn what_a_copy_that_goes_on_as_another_says_is_gone_is_taken_back() {
 #[test]
 fn what_a_copy_has_less_than_its_number_had_is_looked_for_and_taken_back() {
     is_taken_back_when_the_original_comes(0);
+}
+
+/// [S-clone] Seed 174340133 with `clone`: a copy at a station was a few records behind, took these for what a crash had taken from it, and said
+/// of contents that it never had that they are gone. The home called them safe while their writer, which it had on record, was bringing them.
+#[test]
+fn a_copy_does_not_end_the_wait_for_what_the_other_is_bringing() {
+    let mut world = World::new();
+    let (a, _) = client(&mut world);
+    let station = world.add(Role::Station, "s@s");
+    stay_connected(&mut world, station, HOME);
+    let copy = world.snapshot(a);
+    let line = world.line_of(a);
+    world.hold_pushes(line, true);
+    let film = world.create(a, ROOT, "film");
+    let version = world.store(a, film, big("film"));
+    world.pass(Duration::from_secs(3));
+    let other = world.clone_of(a, copy, 200_003);
+    world.hosts[other].chunks.clear();
+    stay_connected(&mut world, other, station);
+    assert_eq!(world.hosts[other].replica.config().origin, version.origin(), "it does not know yet that it is a copy");
+    world.input(other, Input::Sought { file: film, version, content: big("film"), is_here: false });
+    world.pass(Duration::from_secs(3));
+    let is_safe = |world: &World| world.hosts[a].replica.progress().safe_through >= version.sequence();
+    assert!(!is_safe(&world), "no server has it");
+    world.hold_pushes(line, false);
+    world.pass(Duration::from_secs(3));
+    assert!(is_safe(&world));
+    assert!(world.hosts[HOME].chunks.contains(&big("film").root().unwrap()));
+    assert_eq!(world.hosts[HOME].replica.lost_contents(10).unwrap(), []);
 }
 
 /// Seed 23200369 with `clone`: a station had heard of the records of one copy, whose numbers lie behind those of the other, and took that
