@@ -219,6 +219,15 @@ impl Disk {
         self.unsynced.front().map_or(self.newest, |(first, ..)| Ticket(first.0.saturating_sub(1)))
     }
 
+    /// Whether these bytes stand in a row that a power cut would leave.
+    pub(crate) fn has_bytes(&self, bytes: &[u8]) -> bool {
+        let Some(first) = bytes.first() else { return true };
+        self.durable.values().any(|value| {
+            let starts = value.iter().enumerate().filter(|(_, byte)| *byte == first);
+            starts.map(|(at, _)| &value[at..]).any(|rest| rest.starts_with(bytes))
+        })
+    }
+
     /// Names of all chunks.
     pub(crate) fn chunk_names(&self) -> Vec<Digest> {
         self.chunks.keys().copied().collect()

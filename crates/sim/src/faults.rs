@@ -194,6 +194,7 @@ impl World {
         if index == 0 {
             self.note_empty_ends();
             self.note_let_go();
+            self.note_kept_here_alone();
         }
         let whole = if index == 0 { self.whole_updates(0) } else { Vec::new() };
         let host = &mut self.hosts[index];
@@ -267,6 +268,26 @@ impl World {
         });
         let let_go: Vec<RecordId> = later.filter_map(|(_, update)| update.base).collect();
         self.history.let_go.extend(let_go);
+    }
+
+    /// Small contents stand in tables alone. Their writer, and whoever saw them, forgets them once another version is shown, be its bytes at
+    /// its writer only: what is left if these are lost the home keeps (`contents/previous.rs`), and a station of what came by way of it. If no
+    /// table but the home's has the bytes any more of what was safe by then, a home that is put back to before both has nobody to learn them
+    /// from ([S-losses], "what the copy has, and what others still hold"; seed 174230549 of `home-back`). The rows are searched for the bytes
+    /// themselves, so that no engine that still has them is excused.
+    fn note_kept_here_alone(&mut self) {
+        let small = self.history.updates.iter().filter_map(|(record, update)| match &update.content {
+            Content::Inline(bytes) if !bytes.is_empty() => Some((*record, bytes)),
+            _ => None,
+        });
+        let was_written_over =
+            |record: RecordId| self.history.is_safe(record) && !self.history.heirs_of(record).is_empty();
+        let others: Vec<&Host> = self.hosts.iter().skip(1).filter(|host| !host.destroyed).collect();
+        let is_elsewhere = |bytes: &[u8]| others.iter().any(|host| host.disk.0.borrow().has_bytes(bytes));
+        let alone = small.filter(|(record, bytes)| was_written_over(*record) && !is_elsewhere(bytes));
+        let alone: Vec<RecordId> = alone.map(|(record, _)| record).collect();
+        self.note(|| format!("nobody but the home has the bytes that were written over in {alone:?}"));
+        self.history.let_go.extend(alone);
     }
 
     /// A second machine begins to run with what a first one has on its disk.

@@ -62,7 +62,7 @@ pub(crate) struct History {
     keepers: BTreeMap<RecordId, BTreeSet<usize>>,
     /// Records that a host made and whose store, an older copy, has never heard of.
     forgotten: BTreeSet<(usize, RecordId)>,
-    /// Updates that something took the place of which the home had whole before it was put back.
+    /// Updates that something took the place of which the home had whole before it was put back, or that the home alone still had then.
     pub(crate) let_go: BTreeSet<RecordId>,
     /// Updates that an older copy to which the home was put back did not have.
     lost_at_home: BTreeSet<RecordId>,
