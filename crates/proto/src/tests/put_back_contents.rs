@@ -3,7 +3,7 @@
 use super::forking::stay_connected;
 use super::put_back::{first_life, rejoin};
 use super::world::{HOME, World, big, small};
-use crate::{Input, Output, Role};
+use crate::{Input, Ledger, Output, Role};
 use std::time::Duration;
 use wayfs_types::request::{Answer, Level};
 use wayfs_types::{Content, FileId};
@@ -306,5 +306,48 @@ fn what_is_found_by_a_name_that_the_home_has_forgotten_is_not_answered_for() {
     for host in [HOME, station] {
         let ledger = world.hosts[host].replica.ledger().unwrap();
         assert!(ledger.home_lacks.is_nothing(), "nobody waits for anything: {ledger:?}");
+    }
+}
+
+/// Seed 174500311 of `home-back`: the home and the writer are put back to before what a station has, and the writer goes on behind a gap in
+/// which its number lies. The home is as far as that, and has not got it: nobody would ever say that it is stable.
+#[test]
+fn what_a_station_has_by_a_number_in_a_gap_of_its_writer_is_not_answered_for() {
+    let mut world = first_life();
+    let station = world.add(Role::Station, "st@s");
+    let a = world.add(Role::Client, "ann@a");
+    let up = stay_connected(&mut world, station, HOME);
+    let line = stay_connected(&mut world, a, station);
+    world.pass(Duration::from_secs(3));
+    let film = world.create(a, ROOT, "film");
+    world.store(a, film, small("first"));
+    assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
+    world.pass(Duration::from_secs(3));
+    let (copy, mine) = (world.snapshot(HOME), world.snapshot(a));
+    let version = world.store(a, film, big("between"));
+    world.store(a, film, big("film"));
+    assert_eq!(world.wait(a, Level::Safe), Ok(Answer::Reached), "the station has it");
+    world.close(line);
+    world.close(up);
+    world.restore(HOME, copy, 4);
+    world.restore(a, mine, 20_003);
+    stay_connected(&mut world, a, HOME);
+    let later = world.create(a, ROOT, "later");
+    assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
+    assert_eq!(later.maker().origin(), version.origin(), "it goes on under its number");
+    assert!(later.maker().sequence() > version.sequence());
+    rejoin(&mut world, &[(station, HOME), (a, HOME)]);
+    world.pass(ASKED);
+    assert_eq!(world.lookup(HOME, ROOT, "film").unwrap().1.content, big("film"), "the station writes it again");
+    let owed = world.hosts[station].replica.contents_in_use(None, 100).unwrap().contents;
+    for (file, version) in owed.iter().filter_map(|kept| Some((kept.file, kept.version?))) {
+        world.input(station, Input::Propagate { file, version });
+    }
+    world.pass(Duration::from_secs(3));
+    assert!(world.hosts[HOME].chunks.contains(&big("film").root().unwrap()), "and it comes home by its new name");
+    for host in [HOME, station] {
+        let Ledger { at_station, home_lacks, .. } = world.hosts[host].replica.ledger().unwrap();
+        let left = at_station.is_some_and(|amount| !amount.is_nothing());
+        assert!(!left && home_lacks.is_nothing(), "nobody answers for anything: {at_station:?}, {home_lacks:?}");
     }
 }
