@@ -370,6 +370,15 @@ impl<S: MetaStore> Replica<S> {
         Ok(trusted.then_some(inode))
     }
 
+    /// Whether a name stands for nothing only because we removed it, and what stands there at the parent nobody told us since its directory
+    /// is watched: we removed it while we were away, or somewhere else.
+    pub(crate) fn is_removed_unseen(&mut self, parent: FileId, name: &Name) -> Result<bool, StorageError> {
+        let Some(watches) = self.watches.kept() else { return Ok(false) };
+        let Some(since) = watches.since(parent).filter(|_| !watches.is_free(parent, name)) else { return Ok(false) };
+        let shadow = self.core.state.shadow(&Key::Entry(parent, name.clone()))?;
+        Ok(shadow.is_some_and(|shadow| shadow.number < since))
+    }
+
     /// What a name stands for, if that may be trusted: `Some(None)` is a trusted nothing.
     pub(crate) fn trusted_entry(&self, parent: FileId, name: &Name) -> Result<Option<Option<FileId>>, StorageError> {
         let key = Key::Entry(parent, name.clone());

@@ -74,7 +74,13 @@ impl<S: MetaStore> Replica<S> {
                 let lookup = || Some(Question::Lookup { parent: *parent, name: name.clone() });
                 match self.trusted_entry(*parent, name)? {
                     None => lookup(),
-                    Some(None) => None,
+                    Some(None) => {
+                        // Nobody tells the kernel of what has stood there all the time, when the parent has put that removal into order.
+                        if self.is_removed_unseen(*parent, name)? {
+                            self.requests.note_unvouched();
+                        }
+                        None
+                    }
                     Some(Some(file)) => {
                         if self.trusted_inode(file)?.is_none() {
                             lookup()
