@@ -346,6 +346,46 @@ fn a_file_merged_into_another_is_looked_at_anew_there() {
     }
 }
 
+/// Seed 175025527: a client removed a name while it was away, and its server had put another file there. Until the removal was confirmed,
+/// which took nothing away, the client answered by it, and its kernel kept that.
+#[test]
+fn an_absence_by_our_own_removal_is_vouched_for_only_if_the_parent_had_shown_us_what_stood_there() {
+    let (mut world, a, b, peer) = two_clients();
+    let station = world.add(Role::Station, "s@s");
+    world.connect(station, HOME);
+    world.create(a, FileId::ROOT, "x");
+    world.settle();
+    world.lookup(b, FileId::ROOT, "x").unwrap();
+    world.close(peer);
+    let unlink = |text: &str| Change::Unlink { parent: FileId::ROOT, name: name(text) };
+    world.change(a, unlink("x")).unwrap();
+    let other = world.create(a, FileId::ROOT, "x");
+    world.settle();
+    // The record stays on its machine.
+    world.configure(b, |config| config.sends_ahead = false);
+    world.hosts[b].hold_syncs = true;
+    world.change(b, unlink("x")).unwrap();
+    world.pass(Duration::from_secs(2));
+    world.connect(b, station);
+    world.settle();
+    assert_eq!(world.lookup(b, FileId::ROOT, "watched"), Err(FsError::NotFound));
+    let vouched = |world: &World| world.hosts[b].replica.unvouched();
+    let before = vouched(&world);
+    assert_eq!(world.lookup(b, FileId::ROOT, "x"), Err(FsError::NotFound));
+    assert!(vouched(&world) > before, "the kernel keeps nothing of it");
+    world.hosts[b].hold_syncs = false;
+    while world.syncs_asked(b) > 0 {
+        world.sync_once(b);
+    }
+    world.settle();
+    assert_eq!(world.lookup(b, FileId::ROOT, "x").unwrap().0, other);
+    let before = vouched(&world);
+    world.hosts[b].hold_syncs = true;
+    world.change(b, unlink("x")).unwrap();
+    assert_eq!(world.lookup(b, FileId::ROOT, "x"), Err(FsError::NotFound));
+    assert_eq!(vouched(&world), before, "whoever puts something there afterwards is told of");
+}
+
 /// Proves [S-remote-change].
 #[test]
 fn an_answer_without_the_parents_word_counts_as_one() {
