@@ -219,6 +219,13 @@ impl World {
         {
             self.history.lose_at_home(&origins.into_iter().collect());
         }
+        if self.hosts[index].role() == Role::Station {
+            let servers =
+                (0..self.hosts.len()).filter(|host| !self.hosts[*host].is_client() && !self.hosts[*host].destroyed);
+            let origins = servers.filter_map(|host| self.reopened(host)?.origins().ok());
+            let origins: Vec<BTreeMap<_, _>> = origins.map(|origins| origins.into_iter().collect()).collect();
+            self.history.lose_at_station(&origins);
+        }
         self.cover(Branch::WentBack);
         let (later, life) = (self.millis(10..=5000), self.hosts[index].life);
         self.after(later, Event::Restart { host: index, life });

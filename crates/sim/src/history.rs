@@ -66,6 +66,8 @@ pub(crate) struct History {
     pub(crate) let_go: BTreeSet<RecordId>,
     /// Updates that an older copy to which the home was put back did not have.
     lost_at_home: BTreeSet<RecordId>,
+    /// Updates that no server had any more when a station was put back to an older copy.
+    lost_at_stations: BTreeSet<RecordId>,
     /// Updates whose contents the home had whole, and that older copy did not, be their records in it.
     bytes_lost_at_home: BTreeSet<RecordId>,
     /// Files that were made again with what an update had stored into them: the update.
@@ -350,6 +352,23 @@ impl History {
         let lost: Vec<RecordId> =
             self.updates.keys().copied().filter(|record| !self.names(*record).any(is_there)).collect();
         self.lost_at_home.extend(lost);
+    }
+
+    /// A station was put back to an older copy: servers have these records of each origin now.
+    pub(crate) fn lose_at_station(&mut self, servers: &[BTreeMap<OriginId, Origin>]) {
+        let has = |origins: &BTreeMap<OriginId, Origin>, name: RecordId| {
+            origins.get(&name.origin()).is_some_and(|origin| origin.has(name.sequence()))
+        };
+        let is_there = |name: RecordId| servers.iter().any(|origins| has(origins, name));
+        let lost = self.updates.keys().copied().filter(|record| !self.names(*record).any(is_there));
+        let lost: Vec<RecordId> = lost.collect();
+        self.lost_at_stations.extend(lost);
+    }
+
+    /// Whether no server had an update any more when a station was put back: its writer brings it again, and until then others may see
+    /// what was there before ([S-losses], "the station's disk").
+    pub(crate) fn is_lost_at_a_station(&self, record: RecordId) -> bool {
+        self.lost_at_stations.contains(&record)
     }
 
     /// Whether the home lost an update when it was put back. Others may have written it again since.

@@ -79,6 +79,11 @@ impl World {
         }
     }
 
+    /// Whether the server of a client has taken a record.
+    pub(crate) fn parent_knows(&self, index: usize, record: RecordId) -> bool {
+        self.parent_of(index).is_some_and(|server| self.knows(server, record))
+    }
+
     /// Whether a server has taken a record.
     fn knows(&self, server: usize, record: RecordId) -> bool {
         let origins = self.hosts[server].replica.as_ref().and_then(|replica| replica.origins().ok());
