@@ -304,7 +304,7 @@ impl World {
             && !self.history.is_lost_at_home(seen)
             // What a station that was put back lost its writer brings again; until the reader's server has it, it shows what was there before
             // (seeds 176019456 and 176027799).
-            && !(self.history.is_lost_at_a_station(seen) && !self.parent_knows(index, seen))
+            && (!self.history.is_lost_at_a_station(seen) || self.parent_knows(index, seen))
             // What is behind a fence is taken back, and with it what was built upon it ([S-fence]).
             && !self.history.line(seen).take_while(|upon| *upon != version).any(|upon| self.fences.shut_out(upon))
         {
