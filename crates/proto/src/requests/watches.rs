@@ -11,6 +11,7 @@ use crate::children::interest::seen_at;
 use crate::replica::composition::Tree;
 use crate::replica::{Core, Replica};
 use crate::requests::Listed;
+use crate::state::position::LogPosition;
 use crate::state::tables::{image_key, number_key, pack, parse_number_key, table, unpack};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -36,6 +37,8 @@ struct Row {
 struct Watch {
     row: Row,
     used: u64,
+    /// Our newest record when it began; `None`: not known, after a restart.
+    began_after: Option<LogPosition>,
     /// Listed from the start up to this name in this watch; `None`: not begun.
     listed: Option<Name>,
 }
@@ -132,7 +135,7 @@ impl Kept {
             for (key, value) in pairs {
                 let file = FileId::from_inode_number(parse_number_key(&key)?)
                     .map_err(|error| StorageError::Corrupt(error.to_string()))?;
-                watches.set(file, unpack(&value)?);
+                watches.set(file, unpack(&value)?, None);
             }
         }
     }
@@ -151,10 +154,10 @@ impl Kept {
         Ok(())
     }
 
-    fn set(&mut self, file: FileId, row: Row) {
+    fn set(&mut self, file: FileId, row: Row, began_after: Option<LogPosition>) {
         self.clock += 1;
         let listed = None;
-        if let Some(old) = self.by_file.insert(file, Watch { row, used: self.clock, listed }) {
+        if let Some(old) = self.by_file.insert(file, Watch { row, used: self.clock, began_after, listed }) {
             self.by_use.remove(&old.used);
         }
         self.by_use.insert(self.clock, file);
@@ -225,7 +228,10 @@ impl Kept {
 
     fn write_watch<S: MetaStore>(&mut self, core: &mut Core<S>, file: FileId, row: Row) {
         self.is_ahead = true;
-        self.set(file, row);
+        let old = self.by_file.get(&file).filter(|old| old.row.since == row.since);
+        let newest = || Some(core.state.log().newest().unwrap_or_default());
+        let began_after = old.map_or_else(newest, |old| old.began_after);
+        self.set(file, row, began_after);
         core.state.put_row(number_key(table::WATCH, file.inode_number()), pack(&row));
     }
 
@@ -375,8 +381,13 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn is_removed_unseen(&mut self, parent: FileId, name: &Name) -> Result<bool, StorageError> {
         let Some(watches) = self.watches.kept() else { return Ok(false) };
         let Some(since) = watches.since(parent).filter(|_| !watches.is_free(parent, name)) else { return Ok(false) };
-        let shadow = self.core.state.shadow(&Key::Entry(parent, name.clone()))?;
-        Ok(shadow.is_some_and(|shadow| shadow.number < since))
+        let began_after = watches.by_file.get(&parent).and_then(|watch| watch.began_after);
+        let key = Key::Entry(parent, name.clone());
+        let Some(shadow) = self.core.state.shadow(&key)? else { return Ok(false) };
+        // Where nothing stood as far as we knew, it counts when we removed what we had made there.
+        let is_made_here = shadow.number == CommitNumber::MAX;
+        let last = self.core.state.last_touch(&key)?;
+        Ok(shadow.number < since || is_made_here && began_after.is_none_or(|newest| last <= newest))
     }
 
     /// What a name stands for, if that may be trusted: `Some(None)` is a trusted nothing.

@@ -260,7 +260,8 @@ impl<S: MetaStore> Replica<S> {
 
 impl<S: MetaStore> State<S> {
     /// The last place in the log whose record touched a key that has a shadow row.
-    fn last_touch(&mut self, key: &Key) -> Result<LogPosition, StorageError> {
+    /// Where the log has the last record that touched a key and is not confirmed; the start: none.
+    pub(crate) fn last_touch(&mut self, key: &Key) -> Result<LogPosition, StorageError> {
         self.tx().get_raw(&image_key(TOUCH, key))?.map_or(Ok(LogPosition::START), |bytes| unpack(&bytes))
     }
 

@@ -386,6 +386,46 @@ fn an_absence_by_our_own_removal_is_vouched_for_only_if_the_parent_had_shown_us_
     assert_eq!(vouched(&world), before, "whoever puts something there afterwards is told of");
 }
 
+/// A name that stands for nothing again, and a file that keeps another one: what is removed wholly leaves no record.
+fn make_and_move_away(world: &mut World, client: usize, text: &str) {
+    let file = world.create(client, FileId::ROOT, text);
+    let link = Change::Link { file, parent: FileId::ROOT, name: name(&format!("{text}-2")) };
+    world.change(client, link).unwrap();
+    world.change(client, Change::Unlink { parent: FileId::ROOT, name: name(text) }).unwrap();
+}
+
+/// The same of a name that was made and removed again while the client was away.
+#[test]
+fn an_absence_by_the_removal_of_what_we_made_while_away_is_not_vouched_for() {
+    let (mut world, a, b, peer) = two_clients();
+    let station = world.add(Role::Station, "s@s");
+    world.connect(station, HOME);
+    assert!(world.names(b, FileId::ROOT).unwrap().is_empty());
+    world.close(peer);
+    let theirs = world.create(a, FileId::ROOT, "x");
+    world.store(a, theirs, small("theirs"));
+    world.settle();
+    world.configure(b, |config| config.sends_ahead = false);
+    world.hosts[b].hold_syncs = true;
+    make_and_move_away(&mut world, b, "x");
+    world.pass(Duration::from_secs(2));
+    world.connect(b, station);
+    world.settle();
+    assert_eq!(world.lookup(b, FileId::ROOT, "watched"), Err(FsError::NotFound));
+    let before = world.hosts[b].replica.unvouched();
+    assert_eq!(world.lookup(b, FileId::ROOT, "x"), Err(FsError::NotFound));
+    assert!(world.hosts[b].replica.unvouched() > before, "the kernel keeps nothing of it");
+    world.hosts[b].hold_syncs = false;
+    world.settle();
+    assert_eq!(world.lookup(b, FileId::ROOT, "x").unwrap().0, theirs);
+    // What is made and removed while somebody tells of the directory is known to be gone.
+    world.hosts[b].hold_syncs = true;
+    make_and_move_away(&mut world, b, "y");
+    let before = world.hosts[b].replica.unvouched();
+    assert_eq!(world.lookup(b, FileId::ROOT, "y"), Err(FsError::NotFound));
+    assert_eq!(world.hosts[b].replica.unvouched(), before);
+}
+
 /// Proves [S-remote-change].
 #[test]
 fn an_answer_without_the_parents_word_counts_as_one() {

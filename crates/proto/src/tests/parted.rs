@@ -111,10 +111,8 @@ fn who_comes_back_under_another_number_believes_the_server_that_told_it_before()
     assert_eq!(world.lookup(reader, ROOT, "mine-2").unwrap().0, there);
 }
 
-/// A station that sends up what a client wrote hears of it with each of the home's messages. What waits behind what such a message
-/// confirms is not looked at, or a backlog would cost its square.
-#[test]
-fn what_waits_behind_the_confirmed_records_is_not_looked_through_for_parted_ones() {
+/// A station that has lost its home, and a client of it whose first record the home has.
+fn below_a_station_that_is_away() -> (World, usize, usize) {
     let mut world = World::new();
     let station = world.add(Role::Station, "st@s");
     let up = stay_connected(&mut world, station, HOME);
@@ -123,6 +121,14 @@ fn what_waits_behind_the_confirmed_records_is_not_looked_through_for_parted_ones
     write(&mut world, client, &named("common", 1));
     world.pass(Duration::from_secs(3));
     world.close(up);
+    (world, station, client)
+}
+
+/// A station that sends up what a client wrote hears of it with each of the home's messages. What waits behind what such a message
+/// confirms is not looked at, or a backlog would cost its square.
+#[test]
+fn what_waits_behind_the_confirmed_records_is_not_looked_through_for_parted_ones() {
+    let (mut world, station, client) = below_a_station_that_is_away();
     write(&mut world, client, &named("waiting", 100));
     world.pass(Duration::from_secs(3));
     let origin = world.hosts[client].origin;
@@ -165,15 +171,8 @@ fn write_unheard(world: &mut World, client: usize, names: &[String]) {
 /// again, and nothing else: it took out of its view all that the client had sent behind it, and told less of that than before.
 #[test]
 fn what_a_client_wrote_behind_a_number_that_it_lost_stays_as_it_is() {
-    let mut world = World::new();
-    let station = world.add(Role::Station, "st@s");
-    let up = stay_connected(&mut world, station, HOME);
-    let client = world.add(Role::Client, "ann@a");
-    stay_connected(&mut world, client, station);
-    write(&mut world, client, &named("common", 1));
+    let (mut world, station, client) = below_a_station_that_is_away();
     world.names(client, ROOT).unwrap();
-    world.pass(Duration::from_secs(3));
-    world.close(up);
     world.hosts[client].hold_syncs = true;
     let lost = world.create(client, ROOT, "lost");
     world.request_within(client, Request::Wait { record: None, until: Level::Safe }, Duration::from_secs(60));

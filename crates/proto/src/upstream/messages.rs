@@ -196,8 +196,9 @@ impl<S: MetaStore> Replica<S> {
         self.histories.note_touched(&mut self.core)?;
         self.histories.find_older(&mut self.core, &cut)?;
         self.contents.look_at_named(&mut self.core, &cut)?;
-        let passed = self.uplink.session.as_ref().map(|upstream| upstream.doubtful.clone()).unwrap_or_default();
-        let parted = Histories::parted_in(&mut self.core, &passed, &cut)?;
+        let nobody = BTreeSet::new();
+        let passed = self.uplink.session.as_ref().map_or(&nobody, |upstream| &upstream.doubtful);
+        let parted = Histories::parted_in(&mut self.core, passed, &cut)?;
         let told = origins_in(&cut);
         if parted.is_empty() {
             self.take_cut(cut)?
