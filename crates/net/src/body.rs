@@ -6,15 +6,16 @@
 //! for its turn or for its own source is not taken for dead. The stream ends right after
 //! the last declared byte.
 
+use crate::Waiting;
 use crate::close::StreamCode;
-use crate::connection::Shared;
 use crate::gate::GatePermit;
-use crate::request::Priority;
+use crate::priority::Priority;
+use crate::request_error::RequestError;
+use crate::shared::Shared;
 use crate::stream::{read_some, reset, stop, write_full};
 use crate::traffic::count;
 use crate::turns::QUANTUM;
 use crate::yielding::UnderWay;
-use crate::{RequestError, Waiting};
 use bytes::{Buf, Bytes, BytesMut};
 use quinn::{RecvStream, SendStream};
 use std::sync::Arc;
@@ -66,7 +67,7 @@ impl SendBody {
         // A stream that is over has no priority, and its body fails at the first write.
         let is_background = stream.priority().is_ok_and(|priority| priority == Priority::Background.of_stream());
         let priority = if is_background { Priority::Background } else { Priority::Foreground };
-        let under_way = UnderWay::begin(&shared, priority, len);
+        let under_way = UnderWay::begin(&shared.yielding, priority, len);
         shared.bodies.notify_waiters();
         Self {
             stream: Some(stream),

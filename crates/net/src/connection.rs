@@ -6,11 +6,13 @@ use crate::control::{self, FrameReceiver, FrameSender};
 use crate::door::{self, Pass};
 use crate::frame::FRAME_LEN_MAX;
 use crate::gate::Gate;
+use crate::ledger::Ledger;
 use crate::path_state::PathState;
 use crate::probe::{self, Probing, Waits};
-use crate::respond::{self, Queued};
+use crate::respond::{self, IncomingRequest, Queued};
+use crate::shared::Shared;
 use crate::stream::Moved;
-use crate::traffic::{ConnectionStats, Counters, Ledger, connection_stats};
+use crate::traffic::{ConnectionStats, Counters};
 use crate::turns::Turns;
 use crate::yielding::Yielding;
 use crate::{NetConfig, Waiting};
@@ -20,7 +22,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use wayfs_types::NodeId;
@@ -37,24 +39,6 @@ pub struct Connection {
 pub(crate) enum Side {
     Dialled,
     Accepted,
-}
-
-/// What everything that belongs to a connection needs of it. Holding it does not keep the
-/// connection open.
-pub(crate) struct Shared {
-    pub(crate) number: u64,
-    pub(crate) quic: quinn::Connection,
-    pub(crate) path: Arc<PathState>,
-    pub(crate) peer: NodeId,
-    pub(crate) config: Arc<NetConfig>,
-    pub(crate) gate: Gate,
-    pub(crate) waits: Arc<Waits>,
-    pub(crate) counters: Counters,
-    pub(crate) yielding: Yielding,
-    pub(crate) turns: Turns,
-    pub(crate) bodies: Arc<Notify>,
-    /// Longest frame that the peer may send at the moment.
-    pub(crate) frame_len_max: AtomicUsize,
 }
 
 struct Inner {
@@ -167,11 +151,24 @@ impl Connection {
         self.inner.shared.waits.hold()
     }
 
+    /// The next request of the peer, in the order in which they came in whole. May be
+    /// cancelled; may be called from several tasks.
+    ///
+    /// # Errors
+    /// [`Closed`] when the connection is over.
+    pub async fn accept_request(&self) -> Result<IncomingRequest, Closed> {
+        let mut requests = self.inner.requests.lock().await;
+        match requests.recv().await {
+            Some((request, _memory)) => Ok(request),
+            None => Err(Closed::from(&self.inner.shared.quic.closed().await)),
+        }
+    }
+
     /// From now on, bodies of [`Priority::Background`](crate::Priority) that this side sends keep the queue of the line
     /// short while no others are under way: what is more urgent passes them sooner, and they yield to the traffic of
     /// others. For paths on which nobody waits for such bodies.
     pub fn yield_in_background(&self) {
-        self.inner.shared.enable_yielding();
+        self.inner.shared.yielding.enable();
     }
 
     /// What names this connection in proofs; the same on both ends.
@@ -227,10 +224,6 @@ impl Connection {
         &self.inner.shared
     }
 
-    pub(crate) fn requests(&self) -> &tokio::sync::Mutex<mpsc::Receiver<Queued>> {
-        &self.inner.requests
-    }
-
     /// A connection whose handshake is done and whose control stream is open. `pass`: that of a peer that connected to this
     /// side; `None`: this side dialled.
     pub(crate) fn start(
@@ -251,7 +244,7 @@ impl Connection {
             gate: Gate::new(config.path_capacity),
             waits: Arc::clone(&waits),
             counters: Counters::default(),
-            yielding: Yielding::default(),
+            yielding: Arc::new(Yielding::new(Arc::clone(&path))),
             turns: Turns::default(),
             bodies: Arc::default(),
             frame_len_max: AtomicUsize::new(if pass.is_some() { door::FRAME_LEN_MAX } else { FRAME_LEN_MAX }),
@@ -286,18 +279,6 @@ impl Connection {
 impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connection").field("peer", &self.peer()).field("side", &self.inner.side).finish_non_exhaustive()
-    }
-}
-
-impl Shared {
-    pub(crate) fn stats(&self) -> ConnectionStats {
-        connection_stats(&self.quic, &self.counters)
-    }
-}
-
-impl fmt::Debug for Shared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").field("peer", &self.peer).finish_non_exhaustive()
     }
 }
 

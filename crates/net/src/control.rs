@@ -5,10 +5,10 @@
 //! broken or hostile, and ends the connection with a code that says which. `outbox.rs` is the way out.
 
 use crate::close::{CloseCode, Closed};
-use crate::connection::Shared;
 use crate::frame::{FRAME_LEN_MAX, FrameFault, FrameFinder};
 use crate::outbox::{Outbox, Room};
 use crate::packing::UnpackError;
+use crate::shared::Shared;
 use crate::traffic::count;
 use bytes::Bytes;
 use quinn::{ReadError, RecvStream, SendStream};

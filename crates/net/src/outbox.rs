@@ -4,11 +4,11 @@
 //! that holds [`SendHere`](crate::SendHere) puts a short frame into the stream itself while nothing else waits.
 
 use crate::close::CloseCode;
-use crate::connection::Shared;
 use crate::frame::FrameLayout;
 use crate::here::SendHere;
 use crate::packing::Packer;
 use crate::packing_rule::PackingRule;
+use crate::shared::Shared;
 use crate::traffic::count;
 use bytes::Bytes;
 use quinn::{SendStream, WriteError};

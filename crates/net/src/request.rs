@@ -1,117 +1,23 @@
 //! Requests: one question and one answer, each with a body, on a stream of their own.
 //!
-//! ```text
-//! question: kind u8 = 1 | priority u8 | header len u32 | body len u64 | header | body
-//! answer:   { 0 u8 | 2 u8 }  1 u8     | header len u32 | body len u64 | header | body
-//! ```
-//!
-//! Numbers are little-endian. Each 0 before an answer says "still at work", each 2 the same and that the work moves: what
-//! it waits for itself is on its way. What the headers mean is the application's business.
+//! The bytes of both are in `request_head.rs`.
 
 use crate::close::{Closed, StreamCode};
-use crate::connection::{Connection, Shared};
-
+use crate::connection::Connection;
+use crate::priority::Priority;
+use crate::request_error::{HEADER_LEN_MAX, RequestError};
+use crate::request_head::{
+    ANSWER_HERE, ANSWER_LATER, ANSWER_MOVES, KIND_REQUEST, Lengths, put_lengths, read_header, read_lengths,
+};
+use crate::shared::Shared;
 use crate::stream::{read_full, stop, write_full};
 use crate::traffic::count;
 use crate::{RecvBody, SendBody, Waiting};
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use quinn::{RecvStream, SendStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 use tokio::time::timeout;
-
-/// Longest header of a request or an answer, in bytes: 1 MiB.
-pub const HEADER_LEN_MAX: usize = 1 << 20;
-
-pub(crate) const KIND_REQUEST: u8 = 1;
-pub(crate) const ANSWER_LATER: u8 = 0;
-pub(crate) const ANSWER_HERE: u8 = 1;
-pub(crate) const ANSWER_MOVES: u8 = 2;
-
-/// Which bodies go first. Frames always go before both.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub enum Priority {
-    /// Nobody waits for it: contents sent ahead of need.
-    Background,
-    /// A program waits for it.
-    #[default]
-    Foreground,
-}
-
-impl Priority {
-    /// That of a stream until its body begins.
-    pub(crate) const fn of_stream(self) -> i32 {
-        match self {
-            Self::Background => 0,
-            // Room for the turns of bodies below each, see `turns.rs`.
-            Self::Foreground => 1 << 30,
-        }
-    }
-
-    pub(crate) const fn to_wire(self) -> u8 {
-        match self {
-            Self::Background => 0,
-            Self::Foreground => 1,
-        }
-    }
-
-    pub(crate) const fn from_wire(byte: u8) -> Option<Self> {
-        match byte {
-            0 => Some(Self::Background),
-            1 => Some(Self::Foreground),
-            _ => None,
-        }
-    }
-}
-
-/// Why a request, or a body, failed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum RequestError {
-    /// The connection is over.
-    #[error("the connection is over: {0}")]
-    Closed(#[from] Closed),
-    /// The peer gave this request up; the connection lives on.
-    #[error("the peer gave the request up: {0}")]
-    Refused(StreamCode),
-    /// Nothing moved for this long.
-    #[error("nothing moved for {} s", .0.as_secs_f32())]
-    Idle(Duration),
-    /// The peer has as many requests open as it allows, and none ended in this time.
-    #[error("the peer took no new request for {} s", .0.as_secs_f32())]
-    Busy(Duration),
-    /// A header is longer than [`HEADER_LEN_MAX`].
-    #[error("a header of {len} bytes is too long (at most {HEADER_LEN_MAX})")]
-    HeaderTooLong {
-        /// Its length in bytes.
-        len: u64,
-    },
-    /// A body is longer than this side allows.
-    #[error("a body of {len} bytes is too long (at most {max})")]
-    BodyTooLong {
-        /// Its declared length in bytes.
-        len: u64,
-        /// The most allowed, in bytes.
-        max: u64,
-    },
-    /// The stream ended before the declared length.
-    #[error("the body ended after {got} of {declared} bytes")]
-    Truncated {
-        /// Bytes that came.
-        got: u64,
-        /// Bytes that were declared.
-        declared: u64,
-    },
-    /// Bytes that are no request, answer or body.
-    #[error("malformed: {0}")]
-    Malformed(&'static str),
-    /// This side sent more or fewer bytes than it declared.
-    #[error("the body sent has not the length declared")]
-    WrongLength,
-    /// The stream is over already.
-    #[error("the stream is over")]
-    Over,
-}
 
 /// How often the other side said of one request that its work moves.
 #[derive(Debug, Default)]
@@ -227,46 +133,6 @@ impl Call {
         let header = read_header(&mut self.stream, &self.shared, lengths.header).await?;
         Ok((header, RecvBody::new(self.stream, self.shared, lengths.body)))
     }
-}
-
-/// Bytes of the two parts of a request or an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Lengths {
-    pub(crate) header: usize,
-    pub(crate) body: u64,
-}
-
-pub(crate) fn put_lengths(head: &mut BytesMut, lengths: Lengths) {
-    head.put_u32_le(u32::try_from(lengths.header).expect("a header is at most 1 MiB"));
-    head.put_u64_le(lengths.body);
-}
-
-/// Reads both lengths and refuses what is too long.
-pub(crate) async fn read_lengths(stream: &mut RecvStream, shared: &Shared) -> Result<Lengths, RequestError> {
-    let mut lengths = [0; 12];
-    if read_full(stream, shared, &mut lengths).await? < lengths.len() {
-        return Err(RequestError::Malformed("ends within its lengths"));
-    }
-    let mut lengths = &lengths[..];
-    let (header_len, body_len) = (lengths.get_u32_le(), lengths.get_u64_le());
-    if header_len as usize > HEADER_LEN_MAX {
-        stop(stream, StreamCode::HEADER_TOO_LONG);
-        return Err(RequestError::HeaderTooLong { len: u64::from(header_len) });
-    }
-    let max = shared.config.body_len_max;
-    if body_len > max {
-        stop(stream, StreamCode::BODY_TOO_LONG);
-        return Err(RequestError::BodyTooLong { len: body_len, max });
-    }
-    Ok(Lengths { header: header_len as usize, body: body_len })
-}
-
-pub(crate) async fn read_header(stream: &mut RecvStream, shared: &Shared, len: usize) -> Result<Bytes, RequestError> {
-    let mut header = BytesMut::zeroed(len);
-    if read_full(stream, shared, &mut header).await? < len {
-        return Err(RequestError::Malformed("ends within its header"));
-    }
-    Ok(header.freeze())
 }
 
 /// Opens a stream, waiting while the peer has as many as it allows.

@@ -1,15 +1,16 @@
 //! Answering a peer's requests.
 
-use crate::close::{Closed, StreamCode};
-use crate::connection::{Connection, Shared};
+use crate::close::StreamCode;
 use crate::gate::GatePermit;
-use crate::request::{
-    ANSWER_HERE, ANSWER_LATER, ANSWER_MOVES, HEADER_LEN_MAX, KIND_REQUEST, Lengths, put_lengths, read_header,
-    read_lengths,
+use crate::priority::Priority;
+use crate::request_error::{HEADER_LEN_MAX, RequestError};
+use crate::request_head::{
+    ANSWER_HERE, ANSWER_LATER, ANSWER_MOVES, KIND_REQUEST, Lengths, put_lengths, read_header, read_lengths,
 };
+use crate::shared::Shared;
 use crate::stream::{read_full, reset, stop, write_full};
 use crate::traffic::count;
-use crate::{Priority, RecvBody, RequestError, SendBody};
+use crate::{RecvBody, SendBody};
 use bytes::{BufMut, Bytes, BytesMut};
 use quinn::{RecvStream, SendStream};
 use std::sync::Arc;
@@ -17,9 +18,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tracing::debug;
 
-/// Bytes of headers that may wait for [`Connection::accept_request`].
+/// Bytes of headers that may wait for [`Connection::accept_request`](crate::Connection::accept_request).
 const HEADERS_BYTES_MAX: usize = 16 << 20;
-/// Requests that may wait, read and whole, for [`Connection::accept_request`].
+/// Requests that may wait, read and whole, for [`Connection::accept_request`](crate::Connection::accept_request).
 const REQUESTS_LEN_MAX: usize = 64;
 
 /// A peer's request.
@@ -45,21 +46,6 @@ pub struct Responder {
 
 /// A request and the share of memory that its header has until it is taken.
 pub(crate) type Queued = (IncomingRequest, OwnedSemaphorePermit);
-
-impl Connection {
-    /// The next request of the peer, in the order in which they came in whole. May be
-    /// cancelled; may be called from several tasks.
-    ///
-    /// # Errors
-    /// [`Closed`] when the connection is over.
-    pub async fn accept_request(&self) -> Result<IncomingRequest, Closed> {
-        let mut requests = self.requests().lock().await;
-        match requests.recv().await {
-            Some((request, _memory)) => Ok(request),
-            None => Err(Closed::from(&self.shared().quic.closed().await)),
-        }
-    }
-}
 
 impl Responder {
     /// Tells the peer that the answer will come though it takes long. To be called more often

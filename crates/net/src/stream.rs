@@ -7,10 +7,10 @@
 //! writer, until more was delivered than could have been queued before it; for a reader, up
 //! to [`SILENCE_FACTOR_MAX`] times the timeout.
 
-use crate::RequestError;
 use crate::close::{Closed, StreamCode};
-use crate::connection::Shared;
 use crate::gate::Gate;
+use crate::request_error::RequestError;
+use crate::shared::Shared;
 use bytes::Bytes;
 use quinn::{ReadError, RecvStream, SendStream, WriteError};
 use std::pin::pin;

@@ -1,10 +1,7 @@
-//! Counters: of one connection, and of all that an endpoint ever had.
+//! Counters of one connection.
 
-use crate::connection::Shared;
-use std::collections::BTreeMap;
 use std::ops::AddAssign;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 /// What went over the wire, summed over connections, since the endpoint was bound.
@@ -111,58 +108,5 @@ pub(crate) fn connection_stats(quic: &quinn::Connection, counters: &Counters) ->
         rtt_min: stats.path.min_rtt,
         congestion_window: stats.path.cwnd,
         packet_len_max: stats.path.current_mtu,
-    }
-}
-
-/// Sums the traffic of an endpoint's connections, gone and alive.
-#[derive(Debug, Default)]
-pub(crate) struct Ledger {
-    /// Taken alone, never while another lock is held.
-    state: Mutex<LedgerState>,
-}
-
-#[derive(Debug, Default)]
-struct LedgerState {
-    gone: Traffic,
-    alive: BTreeMap<u64, Weak<Shared>>,
-}
-
-impl Ledger {
-    pub(crate) fn enter(&self, connection: &Arc<Shared>) {
-        self.lock().alive.insert(connection.number, Arc::downgrade(connection));
-    }
-
-    pub(crate) fn leave(&self, connection: &Shared) {
-        let last = connection.stats().traffic;
-        let mut state = self.lock();
-        if state.alive.remove(&connection.number).is_some() {
-            state.gone += last;
-        }
-    }
-
-    /// All that somebody holds.
-    pub(crate) fn connections(&self) -> Vec<Arc<Shared>> {
-        self.lock().alive.values().filter_map(Weak::upgrade).collect()
-    }
-
-    /// Connections that somebody holds.
-    pub(crate) fn alive(&self) -> usize {
-        self.lock().alive.len()
-    }
-
-    pub(crate) fn total(&self) -> Traffic {
-        let (mut total, alive) = {
-            let state = self.lock();
-            let alive: Vec<_> = state.alive.values().filter_map(Weak::upgrade).collect();
-            (state.gone, alive)
-        };
-        for connection in alive {
-            total += connection.stats().traffic;
-        }
-        total
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, LedgerState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

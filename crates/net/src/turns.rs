@@ -6,7 +6,7 @@
 //! **short** body is not kept waiting by long ones: it goes as if it had begun [`HEAD_START`] turns earlier, and no further ahead,
 //! so that many short ones do not keep a long one waiting for ever.
 
-use crate::request::Priority;
+use crate::priority::Priority;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Bytes of a turn: the longest chunk.

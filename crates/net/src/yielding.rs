@@ -9,14 +9,14 @@
 //!
 //! Only a connection that was told so does this ([`Connection::yield_in_background`](crate::Connection::yield_in_background)).
 
-use crate::connection::Shared;
-use crate::path_state::Effort;
-use crate::request::Priority;
+use crate::path_state::{Effort, PathState};
+use crate::priority::Priority;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Bodies under way from this side of a connection.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Yielding {
+    path: Arc<PathState>,
     /// Taken before the connection's own lock.
     counts: Mutex<Counts>,
 }
@@ -31,24 +31,24 @@ struct Counts {
 /// A body under way, until dropped.
 #[derive(Debug)]
 pub(crate) struct UnderWay {
-    shared: Arc<Shared>,
+    yielding: Arc<Yielding>,
     priority: Priority,
 }
 
 impl UnderWay {
     /// A body of some length; an empty one takes nobody's room and is not counted.
-    pub(crate) fn begin(shared: &Arc<Shared>, priority: Priority, len: u64) -> Option<Self> {
+    pub(crate) fn begin(yielding: &Arc<Yielding>, priority: Priority, len: u64) -> Option<Self> {
         if len == 0 {
             return None;
         }
-        shared.change_yielding(|counts| *counts.of(priority) += 1);
-        Some(Self { shared: Arc::clone(shared), priority })
+        yielding.change(|counts| *counts.of(priority) += 1);
+        Some(Self { yielding: Arc::clone(yielding), priority })
     }
 }
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.shared.change_yielding(|counts| *counts.of(self.priority) -= 1);
+        self.yielding.change(|counts| *counts.of(self.priority) -= 1);
     }
 }
 
@@ -65,13 +65,18 @@ impl Counts {
     }
 }
 
-impl Shared {
-    pub(crate) fn enable_yielding(&self) {
-        self.change_yielding(|counts| counts.enabled = true);
+impl Yielding {
+    /// Those of the connection that has this path.
+    pub(crate) fn new(path: Arc<PathState>) -> Self {
+        Self { path, counts: Mutex::default() }
     }
 
-    fn change_yielding(&self, change: impl FnOnce(&mut Counts)) {
-        let mut counts = self.yielding.counts.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn enable(&self) {
+        self.change(|counts| counts.enabled = true);
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Counts)) {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut counts);
         if counts.enabled {
             self.path.set_effort(counts.effort());

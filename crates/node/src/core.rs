@@ -1,6 +1,8 @@
 //! What lives under the one lock of a volume: the engine, its sessions, and who waits.
 
+use crate::close_codes::{CLOSE_PROTOCOL, CLOSE_REPLACED, CLOSE_SLOW, CLOSE_STOPPING};
 use crate::hooks::{CachedNames, SessionChange, SessionEvent};
+use crate::live_replica::LiveReplica;
 use crate::propagation::Propagation;
 use crate::room;
 use crate::session::Session;
@@ -14,23 +16,8 @@ use std::time::{Duration, Instant};
 use tracing::{debug, error, info, warn};
 use wayfs_net::{CloseCode, SendHere, Waiting};
 use wayfs_proto::{Changed, Happening, Input, Neighbour, Output, PeerId, Replica};
-use wayfs_store::DiskMetaStore;
 use wayfs_types::request::{Answer, Outcome, RequestId};
 use wayfs_types::{Content, FileId, FsError, Name, RecordId, Ticket, Time};
-
-/// The engine as live nodes run it.
-pub type LiveReplica = Replica<DiskMetaStore>;
-
-/// Number that a peer gets that broke the protocol.
-pub(crate) const CLOSE_PROTOCOL: CloseCode = CloseCode::application(1);
-/// Number that a parent gets whose child goes of its own accord: its engine trusts nothing any more that it was told in the session.
-pub(crate) const CLOSE_LEFT: CloseCode = CloseCode::application(5);
-/// Number that a peer gets that reads too slowly.
-pub(crate) const CLOSE_SLOW: CloseCode = CloseCode::application(2);
-/// Number that a peer gets when it was replaced by a newer session.
-pub(crate) const CLOSE_REPLACED: CloseCode = CloseCode::application(3);
-/// Number that a peer gets when the volume stops.
-pub(crate) const CLOSE_STOPPING: CloseCode = CloseCode::application(4);
 
 /// Something to do when the lock is dropped.
 pub(crate) enum Effect {

@@ -2,6 +2,7 @@
 
 use crate::greet::{self, Frames};
 use crate::handshake::{ChildRole, Grant, Greeting, PROTOCOL_VERSION, Refusal, Reply, encode};
+use crate::label::is_label;
 use crate::servers::{Have, Rival, is_of_another, reach, watch_rivals};
 use crate::volume::Volume;
 use std::collections::{BTreeMap, BTreeSet};
@@ -284,11 +285,6 @@ impl Newcomer {
             Err(refusal) => greet::refuse(&self.connection, &frames.0, refusal).await,
         }
     }
-}
-
-/// Whether a label may appear in the names of conflict copies.
-pub(crate) fn is_label(label: &str) -> bool {
-    (1..=64).contains(&label.len()) && label.chars().all(|c| !c.is_control() && c != '/')
 }
 
 /// Whether a machine may hear who serves a volume: its members and its servers.

@@ -1,6 +1,6 @@
 //! Records that somebody wants to hear of: when they are safe, visible, stable.
 
-use crate::core::LiveReplica;
+use crate::live_replica::LiveReplica;
 use crate::paths::path_of;
 use crate::volume::Volume;
 use std::collections::{BTreeMap, BTreeSet};

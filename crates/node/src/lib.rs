@@ -7,6 +7,7 @@
 //! What is deliberately absent: the kernel, the control socket of the tools, which policy a station has.
 
 pub mod clock;
+mod close_codes;
 pub mod contents;
 mod core;
 mod error;
@@ -17,8 +18,10 @@ mod handshake;
 mod hooks;
 mod host;
 mod join;
+mod label;
 mod level_watch;
 mod link_below;
+mod live_replica;
 pub mod metrics;
 pub mod nearby;
 mod parent;
@@ -31,6 +34,7 @@ mod runtime;
 mod scrub;
 mod seals;
 mod servers;
+mod serving;
 mod session;
 mod settings;
 mod succession;
@@ -43,7 +47,6 @@ mod volume;
 mod waiter;
 
 pub use contents::{ContentPacking, Contents, ContentsError, FetchError, Hold, LocalSink};
-pub use core::LiveReplica;
 pub use error::{MemberError, OpenError};
 pub use greet::GreetError;
 pub use handshake::{ChildRole, Grant, Refusal};
@@ -52,6 +55,7 @@ pub use host::{Admission, Host, JoinRequest, NoAdmission};
 pub use join::{JoinError, join};
 pub use level_watch::{LevelWatch, Reached};
 pub use link_below::heed_links;
+pub use live_replica::LiveReplica;
 pub use parent::{CandidateStatus, LinkSettings, LinkState, LinkStatus, ParentLink, Throughput};
 pub use runtime::runtime;
 pub use scrub::{ScrubCounts, ScrubError, ScrubPosition};

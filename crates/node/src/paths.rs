@@ -1,6 +1,6 @@
 //! Paths from the root of a volume, as the view has them. The root's is empty; none begins with `/`.
 
-use crate::core::LiveReplica;
+use crate::live_replica::LiveReplica;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};

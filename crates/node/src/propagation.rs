@@ -1,7 +1,7 @@
 //! A station's propagation policy, beside its engine and under the same lock: it hears each output before the next input.
 
 use crate::clock;
-use crate::core::LiveReplica;
+use crate::live_replica::LiveReplica;
 use wayfs_policy::{Input, Output, Propagator, Setting};
 use wayfs_proto::{Input as EngineInput, Output as EngineOutput, Recall};
 use wayfs_types::Time;

@@ -1,6 +1,6 @@
 //! Which contents others rely on this machine to have, every byte of them.
 
-use crate::core::LiveReplica;
+use crate::live_replica::LiveReplica;
 use wayfs_proto::{ContentInUse, Holder, Role};
 use wayfs_types::{FileId, RecordId, StorageError};
 

@@ -16,16 +16,18 @@ mod requests;
 mod servers;
 mod sessions;
 
+use crate::close_codes::CLOSE_STOPPING;
 use crate::contents::{Contents, Fetches, Former, News, Sent, Uploads};
-use crate::core::{CLOSE_STOPPING, Core, LiveReplica, Orders};
+use crate::core::{Core, Orders};
 use crate::error::OpenError;
 use crate::hooks::Hooks;
+use crate::live_replica::LiveReplica;
 use crate::metrics::VolumeMetrics;
 use crate::propagation::Propagation;
 use crate::room::{DiskRoom, full_text};
 use crate::scrub::{self, ScrubPosition, Scrubber};
 use crate::seals::MachineKey;
-use crate::servers::{Directory, exchange};
+use crate::servers::Directory;
 use crate::sweep;
 use crate::syncer::{self, SyncQueue};
 use crate::timer::{self, Timer};
@@ -155,7 +157,7 @@ impl Volume {
         volume.start_threads(syncer).map_err(OpenError::Threads)?;
         volume.begin_as_successor();
         volume.refresh_servers();
-        volume.settings.runtime.spawn(exchange::spread(Weak::clone(&volume.me)));
+        volume.spread_news_of_servers();
         volume.step(Input::Room { room: volume.room() });
         Ok(volume)
     }

@@ -1,7 +1,7 @@
 //! A home's answer to a machine with a ticket.
 
 use crate::served::Served;
-use crate::server::Shared;
+use crate::shared::Shared;
 use crate::tickets::{Claim, Proof};
 use std::sync::{PoisonError, Weak};
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! The end of a volume at this server: by its owner's command at the home, by the home's word at a station.
 
 use crate::served::Served;
-use crate::server::Shared;
+use crate::shared::Shared;
 use std::io;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, PoisonError, Weak};

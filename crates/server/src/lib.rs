@@ -21,6 +21,7 @@ mod repair;
 mod rotation;
 mod served;
 mod server;
+mod shared;
 mod tickets;
 
 pub use backup::{RestoreError, Source as BackupSource, restore};

@@ -6,7 +6,7 @@
 use crate::error::StartError;
 use crate::layout::{ServedAs, VolumeFile};
 use crate::served::Served;
-use crate::server::Shared;
+use crate::shared::Shared;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 use wayfs_control::EventKind;

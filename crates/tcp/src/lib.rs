@@ -20,6 +20,7 @@ mod recovery;
 mod reno;
 mod rto;
 mod sack;
+mod schemes;
 mod segment;
 mod sender;
 mod seq;

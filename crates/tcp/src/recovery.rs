@@ -2,7 +2,7 @@
 
 use crate::control::Window;
 use crate::flight::{Fate, Flight, Sent};
-use crate::{Scheme, Segment, Seq};
+use crate::{Segment, Seq};
 use std::time::Duration;
 use wayfs_types::Time;
 
@@ -60,20 +60,6 @@ pub(crate) trait Recovery: std::fmt::Debug + Send {
 
     /// Nothing came for too long.
     fn on_timeout(&mut self, core: &mut Core, now: Time);
-}
-
-/// The recovery of a scheme.
-pub(crate) fn recovery(scheme: Scheme) -> Box<dyn Recovery> {
-    match scheme {
-        Scheme::Reno => Box::new(crate::reno::Reno::default()),
-        Scheme::NewReno => Box::new(crate::newreno::NewReno::default()),
-        Scheme::Smart => Box::new(crate::smart::Smart::default()),
-        Scheme::Sack => Box::new(crate::sack::Sack::default()),
-        Scheme::Eln => Box::new(crate::eln::Eln::new(DUPLICATES)),
-        Scheme::ElnFirst => Box::new(crate::eln::Eln::new(1)),
-        Scheme::Cubic => Box::new(crate::cubic::Cubic::default()),
-        Scheme::Bbr => Box::new(crate::bbr::Bbr::default()),
-    }
 }
 
 impl Core {

@@ -2,8 +2,9 @@
 
 use crate::control::{Growth, InitialWindow, Window};
 use crate::flight::{Fate, Flight, Sent, Stamp};
-use crate::recovery::{Ack, Core, Recovery, recovery};
+use crate::recovery::{Ack, Core, Recovery};
 use crate::rto::Rto;
+use crate::schemes::recovery;
 use crate::{Config, Segment, Seq, Timers};
 use wayfs_types::Time;
 

@@ -2,10 +2,10 @@
 
 use super::attributes::{Attributes, attributes};
 use super::caller::{Caller, Credentials};
+use super::copy_sources::Sources;
 use super::handles::Handles;
 use super::held_locks::HeldLocks;
 use super::identity::Identities;
-use super::in_step::Shown;
 use super::kernel::{Abilities, Kernel};
 use super::pending::Pending;
 use super::reply::{Reply, Respond, Unanswered};
@@ -13,6 +13,9 @@ use super::results::Entry;
 use super::second_walks::SecondWalks;
 use super::settings::FileSystemSettings;
 use super::shared_memory::SharedMemory;
+use super::shown::Shown;
+use super::space::SpaceGuard;
+use super::warmed::Warmed;
 use crate::engine::Engine;
 use crate::files::{FileTable, WaitPolicy};
 use crate::inotify::Watchers;
@@ -38,7 +41,7 @@ pub struct FileSystem {
     pub(super) locks: HeldLocks,
     pub(super) shared_memory: SharedMemory,
     pub(super) second_walks: SecondWalks,
-    pub(super) warmed: super::warming::Warmed,
+    pub(super) warmed: Warmed,
     pub(super) cold: super::cold::Cold,
     /// Reads from afar.
     pub(super) readers: Workers,
@@ -53,13 +56,13 @@ pub struct FileSystem {
     /// Whether the kernel can be told to ask for all names again.
     pub(super) expires_all: AtomicBool,
     pub(super) write_patterns: super::write_pattern::WritePatterns,
-    pub(super) sources: super::copying::Sources,
+    pub(super) sources: Sources,
     pub(super) kernel: OnceLock<Arc<dyn Kernel>>,
     /// Whether the kernel may still take passthrough files.
     pub(super) has_passthrough: AtomicBool,
     /// The kernel checks access control lists, and leaves the umask to us.
     pub(super) has_lists: AtomicBool,
-    pub(super) space: super::data::SpaceGuard,
+    pub(super) space: SpaceGuard,
     unanswered: Arc<Unanswered>,
     /// What the kernel must forget.
     pub(super) notices: Arc<Notices>,
@@ -103,7 +106,7 @@ impl FileSystem {
         Ok(Arc::new(Self {
             engine,
             files,
-            space: super::data::SpaceGuard::new(settings.free_min),
+            space: SpaceGuard::new(settings.free_min),
             settings,
             by_names: OnceLock::new(),
             handles: Handles::default(),
@@ -111,7 +114,7 @@ impl FileSystem {
             locks: HeldLocks::default(),
             shared_memory: SharedMemory::default(),
             second_walks: SecondWalks::default(),
-            warmed: super::warming::Warmed::default(),
+            warmed: Warmed::default(),
             cold: super::cold::Cold::default(),
             readers: Workers::start("read", limits(READERS))?,
             savers: Workers::start("save", limits(SAVERS))?,
@@ -120,7 +123,7 @@ impl FileSystem {
             givers: Workers::start("give", limits(GIVERS))?,
             expires_all: AtomicBool::new(false),
             write_patterns: super::write_pattern::WritePatterns::default(),
-            sources: super::copying::Sources::default(),
+            sources: Sources::default(),
             kernel: OnceLock::new(),
             has_passthrough: AtomicBool::new(false),
             has_lists: AtomicBool::new(false),

@@ -10,12 +10,9 @@ use crate::files::open_file::{Extend, OpenFile};
 use crate::files::{Access, OperationError, Seek, WaitPolicy};
 use bytes::Bytes;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use wayfs_proto::Room;
 use wayfs_types::FsError;
 
-/// Bytes written between two looks at the free space of the disk.
-const SPACE_STEP: u64 = 8 << 20;
 /// Longest name, for `statfs`.
 const NAME_MAX: u32 = wayfs_types::Name::LEN_MAX as u32;
 
@@ -36,34 +33,6 @@ pub(crate) struct AllocateRequest {
     pub(crate) offset: u64,
     pub(crate) len: u64,
     pub(crate) mode: i32,
-}
-
-/// Refuses writes while the disk of the cache is nearly full, so that what was accepted can be committed.
-#[derive(Debug)]
-pub struct SpaceGuard {
-    /// Bytes of the disk that writes leave free.
-    free_min: u64,
-    /// Bytes that may still be written before the next look.
-    left: AtomicU64,
-}
-
-impl SpaceGuard {
-    pub(super) fn new(free_min: u64) -> Self {
-        Self { free_min, left: AtomicU64::new(0) }
-    }
-
-    /// Whether there is room for `len` more bytes beyond those that are to be left free.
-    fn take(&self, len: u64, free: impl Fn() -> Option<u64>) -> bool {
-        let taken = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(len));
-        if taken.is_ok() {
-            return true;
-        }
-        let Some(free) = free() else { return true };
-        let room = free.saturating_sub(self.free_min);
-        // Each byte may be needed twice: in the body file and in the chunk store.
-        self.left.store((room / 2).min(SPACE_STEP), Ordering::Relaxed);
-        room / 2 >= len
-    }
 }
 
 impl FileSystem {
@@ -269,17 +238,5 @@ mod tests {
         let full = with_room_above(&disk, Some((room(0), u64::MAX)));
         assert_eq!((full.blocks * disk.f_frsize, full.blocks_available, full.files), (1 << 30, 0, own.files));
         assert_eq!(with_room_above(&disk, Some((room(u64::MAX), 0))).files_free, 0, "a quota of files");
-    }
-
-    #[test]
-    fn the_guard_looks_once_per_step_and_refuses_when_the_disk_is_full() {
-        let guard = SpaceGuard::new(1 << 20);
-        let plenty = || Some(1 << 40);
-        assert!(guard.take(4096, plenty));
-        assert!(guard.take(4096, || None));
-        let guard = SpaceGuard::new(1 << 20);
-        assert!(!guard.take(4096, || Some(1 << 20)));
-        assert!(!guard.take(4096, || Some((1 << 20) + 4096)));
-        assert!(guard.take(4096, || Some((1 << 20) + 8192)));
     }
 }

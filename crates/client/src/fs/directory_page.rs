@@ -2,9 +2,9 @@
 
 use super::attributes::{FileKind, file_kind};
 use super::core::FileSystem;
-use super::in_step::Shown;
 use super::listing::{DOTS, Here, Listing};
 use super::results::Entry;
+use super::shown::Shown;
 use std::ffi::OsStr;
 use std::sync::Arc;
 use std::time::Duration;

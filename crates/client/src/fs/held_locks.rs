@@ -1,7 +1,7 @@
 //! Which locks programs of this mount may hold, and under which numbers the engine knows their owners.
 
 use super::ids::{HandleId, LockOwner};
-use super::locks::{LockScope, LockWish};
+use super::lock_wishes::{LockScope, LockWish};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -142,7 +142,7 @@ fn number(scope: LockScope) -> ScopeNumber {
 
 #[cfg(test)]
 mod tests {
-    use super::super::locks::LockWait;
+    use super::super::lock_wishes::LockWait;
     use super::*;
 
     fn exclusive(owner: LockOwner) -> LockWish {

@@ -8,19 +8,12 @@ use super::attributes::Attributes;
 use super::core::FileSystem;
 use super::reply::{Reply, Respond, RespondWith};
 use super::results::{CachedAttributes, Entry};
+use super::shown::Shown;
 use crate::files::Renewal;
 use crate::notices::Stale;
 use std::sync::Arc;
 use std::time::Duration;
 use wayfs_types::{FileId, RecordId};
-
-/// What is told of a file, and of which version that is.
-#[derive(Debug, Clone)]
-pub(crate) struct Shown<T> {
-    pub(crate) file: FileId,
-    pub(crate) version: RecordId,
-    pub(crate) what: T,
-}
 
 impl FileSystem {
     /// Answers a question for a name.

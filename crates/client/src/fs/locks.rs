@@ -8,6 +8,7 @@ use super::asking::refusal;
 use super::caller::Caller;
 use super::core::FileSystem;
 use super::ids::{HandleId, LockOwner};
+use super::lock_wishes::{ConflictingLock, LockPlace, LockScope, LockTest, LockWait, LockWish, Unlock};
 use super::pending::ReplySlot;
 use super::reply::{Reply, RespondWith};
 use super::shared_memory::MACHINE;
@@ -18,67 +19,6 @@ use wayfs_types::{FileId, FsError};
 
 /// A wait for a lock has no bound but a signal; this one only keeps the engine's arithmetic sane.
 const WAIT_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
-
-/// Which family of locks. The two do not see each other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LockScope {
-    /// Record locks of `fcntl`, of processes and of open files.
-    Record,
-    /// Locks of whole files, of `flock`.
-    Flock,
-}
-
-/// Whether a lock is waited for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LockWait {
-    /// If another holds it, that is the answer.
-    Try,
-    /// Until it is free or the caller gets a signal.
-    Block,
-}
-
-/// A lock that is wanted.
-#[derive(Debug, Clone, Copy)]
-pub struct LockWish {
-    /// Whose it is to be.
-    pub owner: LockOwner,
-    /// Its family.
-    pub scope: LockScope,
-    /// The bytes; a `flock` is about all.
-    pub range: ask::LockRange,
-    /// Shared or exclusive.
-    pub kind: ask::LockKind,
-    /// The process that others are told of; zero if that is the caller.
-    pub pid: u32,
-    /// Whether to wait for it.
-    pub wait: LockWait,
-}
-
-/// What is let go.
-#[derive(Debug, Clone, Copy)]
-pub struct Unlock {
-    /// Whose locks.
-    pub owner: LockOwner,
-    /// Of which family.
-    pub scope: LockScope,
-    /// The bytes.
-    pub range: ask::LockRange,
-}
-
-/// The lock that stands in the way of one that is wanted, if any does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LockTest(pub Option<ConflictingLock>);
-
-/// A lock of another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ConflictingLock {
-    /// The bytes.
-    pub range: ask::LockRange,
-    /// Shared or exclusive.
-    pub kind: ask::LockKind,
-    /// The process that holds it.
-    pub pid: u32,
-}
 
 /// Whose a `flock` is: the handle's, of which there is one for each open file. The kernel's number for the owner is made
 /// of an address that the next open file may have, and the end of the one before may be told after the lock of the next.
@@ -295,13 +235,6 @@ impl FileSystem {
         });
         self.engine.submit(request, self.settings.metadata_timeout, log);
     }
-}
-
-/// Where a lock is asked for.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct LockPlace {
-    pub(crate) file: FileId,
-    pub(crate) handle: HandleId,
 }
 
 /// Locks that went with a handle.

@@ -9,16 +9,12 @@
 //! log nor the database until its programs have closed them: SQLite's last close copies what the memory says from the log into the database,
 //! with no more than a lock on the database, and removes the log with all that the other machine wrote.
 
-use super::asking::refusal;
-use super::caller::Caller;
-use super::core::FileSystem;
 use super::ids::HandleId;
-use super::locks::LockPlace;
-use super::reply::{Reply, Respond};
+use super::lock_wishes::LockPlace;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use wayfs_types::request as ask;
-use wayfs_types::{FileId, FsError, Name, Place};
+use wayfs_types::{FileId, Name, Place};
 
 /// How names of such files end; before it stands the name of the database.
 const SUFFIX: &[u8] = b"-shm";
@@ -44,13 +40,13 @@ struct Use {
 }
 
 /// The database whose file for shared memory is called so.
-fn database(memory: &Place) -> Option<Place> {
+pub(super) fn database(memory: &Place) -> Option<Place> {
     let name = memory.name.as_bytes().strip_suffix(SUFFIX)?;
     Some(Place { parent: memory.parent, name: Name::new(name).ok()? })
 }
 
 /// Whether a file that is called so is that database, or its log.
-fn belongs_to(place: &Place, database: &Place) -> bool {
+pub(super) fn belongs_to(place: &Place, database: &Place) -> bool {
     let name = place.name.as_bytes();
     place.parent == database.parent && name.strip_suffix(LOG_SUFFIX).unwrap_or(name) == database.name.as_bytes()
 }
@@ -61,7 +57,7 @@ impl SharedMemory {
     }
 
     /// Whether the machine has it already; then one more handle uses it. Else it is about to be asked for.
-    fn join(&self, place: LockPlace, database: Option<Place>) -> bool {
+    pub(super) fn join(&self, place: LockPlace, database: Option<Place>) -> bool {
         let mut uses = self.uses();
         let used = uses.entry(place.file).or_default();
         used.database = database.or(used.database.take());
@@ -74,7 +70,7 @@ impl SharedMemory {
     }
 
     /// What was asked for is the machine's.
-    fn granted(&self, place: LockPlace) {
+    pub(super) fn granted(&self, place: LockPlace) {
         if let Some(used) = self.uses().get_mut(&place.file) {
             used.asking = used.asking.saturating_sub(1);
             used.is_ours = true;
@@ -83,14 +79,14 @@ impl SharedMemory {
     }
 
     /// What was asked for did not become the machine's.
-    fn refused(&self, file: FileId) {
+    pub(super) fn refused(&self, file: FileId) {
         if let Some(used) = self.uses().get_mut(&file) {
             used.asking = used.asking.saturating_sub(1);
         }
     }
 
     /// What is used, and of which databases.
-    fn used(&self) -> Vec<(FileId, Option<Place>)> {
+    pub(super) fn used(&self) -> Vec<(FileId, Option<Place>)> {
         self.uses().iter().map(|(file, used)| (*file, used.database.clone())).collect()
     }
 
@@ -109,92 +105,13 @@ impl SharedMemory {
     /// Lets go of what is used through no handle and asked for by nobody. Who asks for it from now on asks behind `let_go`, which is
     /// called with the table in hand: it must answer no question for such a file (an unlock by the machine answers none, since nobody
     /// asks for this file, and questions for others are not its business).
-    fn leave(&self, file: FileId, let_go: impl FnOnce()) {
+    pub(super) fn leave(&self, file: FileId, let_go: impl FnOnce()) {
         let mut uses = self.uses();
         if uses.get(&file).is_some_and(|used| used.handles.is_empty() && used.asking == 0)
             && uses.remove(&file).is_some_and(|used| used.is_ours)
         {
             let_go();
         }
-    }
-}
-
-impl FileSystem {
-    /// The database whose processes share memory by a file, if it is such a one.
-    fn shares_memory_of(&self, file: FileId) -> Option<Place> {
-        self.engine.inode(file)?.places.iter().find_map(database)
-    }
-
-    /// Goes on if the file shares no memory, or shares it on this machine alone.
-    pub(super) fn on_one_machine<R: Respond>(
-        self: &Arc<Self>,
-        caller: &Caller,
-        place: LockPlace,
-        reply: Reply<R>,
-        then: impl FnOnce(&Arc<Self>, Reply<R>) + Send + 'static,
-    ) {
-        let database = self.shares_memory_of(place.file);
-        if database.is_none() {
-            return then(self, reply);
-        }
-        if self.has_lost_memory(place.file) {
-            return reply.refuse(FsError::Io);
-        }
-        if self.shared_memory.join(place, database) {
-            return then(self, reply);
-        }
-        let request = ask::LockRequest {
-            file: place.file,
-            family: ask::LockFamily::Flock,
-            owner: MACHINE,
-            pid: 0,
-            range: ask::LockRange::WHOLE,
-            kind: ask::LockKind::Write,
-            wait: false,
-        };
-        self.ask(caller, ask::Request::Lock(request), reply, move |fs, reply, outcome| {
-            if outcome == Err(FsError::Locked) {
-                tracing::warn!(
-                    file = %place.file,
-                    "a database with a write-ahead log is in use on another machine: close it there, or use another journal mode (SEMANTICS.md, S-wal)"
-                );
-            }
-            match outcome {
-                Ok(_) => {
-                    fs.shared_memory.granted(place);
-                    then(fs, reply);
-                }
-                other => {
-                    fs.shared_memory.refused(place.file);
-                    fs.leave_shared_memory(place.file);
-                    reply.refuse(refusal(other));
-                }
-            }
-        });
-    }
-
-    /// Another machine may have had the file since this one took it: what programs here have in memory is not what is there.
-    fn has_lost_memory(&self, file: FileId) -> bool {
-        self.engine.lost_locks(file).contains(&(ask::LockFamily::Flock, MACHINE))
-    }
-
-    /// The same, of a file by which memory is shared, of the database, or of its log. Costs next to nothing where no memory is shared, and
-    /// one look at the file where some is.
-    pub(super) fn is_of_lost_memory(&self, file: FileId) -> bool {
-        let used = self.shared_memory.used();
-        if used.is_empty() {
-            return false;
-        }
-        let places = self.engine.inode(file).map(|inode| inode.places.clone()).unwrap_or_default();
-        let is_of = |database: &Place| places.iter().any(|place| belongs_to(place, database));
-        let mut of_it =
-            used.iter().filter(|(memory, database)| *memory == file || database.as_ref().is_some_and(is_of));
-        of_it.any(|(memory, _)| self.has_lost_memory(*memory))
-    }
-
-    /// If no handle is left through which this machine uses the file, another may have it.
-    pub(super) fn leave_shared_memory(&self, file: FileId) {
-        self.shared_memory.leave(file, || self.unlock_for(file, ask::LockFamily::Flock, MACHINE));
     }
 }
 

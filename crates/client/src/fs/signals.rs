@@ -8,15 +8,6 @@
 //! The kernel tells of the first signal during a request only, and not of which. What waits to be delivered to the caller stands in
 //! `/proc`; while somebody goes on waiting after a signal, that is looked at again ten times a second.
 
-use super::core::FileSystem;
-use super::ids::Token;
-use super::pending::Told;
-use std::sync::{Arc, Weak};
-use std::time::Duration;
-
-/// How often a caller is looked at that goes on waiting after a signal.
-const LOOK_PERIOD: Duration = Duration::from_millis(100);
-
 /// HUP, INT, QUIT, ABRT, KILL and TERM. A signal that ends the program because nothing handles it is there as KILL, too.
 const ENDING: u64 = bit(1) | bit(2) | bit(3) | bit(6) | bit(9) | bit(15);
 
@@ -37,31 +28,6 @@ fn has_ending_signal(status: &str) -> bool {
         line.and_then(|text| u64::from_str_radix(text.trim(), 16).ok()).unwrap_or(0)
     };
     (mask("SigPnd:") | mask("ShdPnd:")) & !mask("SigBlk:") & ENDING != 0
-}
-
-impl FileSystem {
-    /// The caller of a request got a signal.
-    pub(crate) fn signalled(self: &Arc<Self>, token: Token) {
-        if self.pending.signalled(token, &*self.engine) == Told::First {
-            let fs = Arc::downgrade(self);
-            let spawned = std::thread::Builder::new().name("signals".to_owned()).spawn(move || watch(&fs));
-            if let Err(error) = spawned {
-                tracing::warn!(%error, "no thread looks for signals: all that were signalled are interrupted");
-                self.pending.interrupt_signalled(&*self.engine, |_| true);
-            }
-        }
-    }
-}
-
-/// Looks at those who go on waiting, as long as there are any.
-fn watch(fs: &Weak<FileSystem>) {
-    loop {
-        std::thread::sleep(LOOK_PERIOD);
-        let Some(fs) = fs.upgrade() else { return };
-        if !fs.pending.interrupt_signalled(&*fs.engine, is_asked_to_end) {
-            return;
-        }
-    }
 }
 
 #[cfg(test)]

@@ -5,8 +5,7 @@
 //! then is it known which names are free.
 
 use super::core::FileSystem;
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use wayfs_types::request::{Answer, Request};
 use wayfs_types::{FileId, Name};
 
@@ -14,28 +13,6 @@ use wayfs_types::{FileId, Name};
 const PAGE: usize = 1024;
 /// Pages after which a directory is left alone: larger ones are rarely looked at whole.
 const PAGES_MAX: usize = 16;
-/// Directories remembered as warmed; past it, all are forgotten and may be warmed again.
-const WARMED_MAX: usize = 65_536;
-
-/// Directories that were fetched, or are being fetched.
-#[derive(Debug, Default)]
-pub(super) struct Warmed(Mutex<BTreeSet<FileId>>);
-
-impl Warmed {
-    /// Whether this is the first time.
-    fn begin(&self, directory: FileId) -> bool {
-        let mut warmed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if warmed.len() >= WARMED_MAX {
-            warmed.clear();
-        }
-        warmed.insert(directory)
-    }
-
-    /// It did not work out: another time.
-    fn forget(&self, directory: FileId) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&directory);
-    }
-}
 
 impl FileSystem {
     /// Fetches a directory in the background, once.

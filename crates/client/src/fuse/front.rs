@@ -8,7 +8,7 @@ use super::kernel::abilities;
 use super::kernel_form::tested;
 use crate::fs::copying::End;
 use crate::fs::data::{AllocateRequest, WriteRequest};
-use crate::fs::locks::LockPlace;
+use crate::fs::lock_wishes::LockPlace;
 use crate::fs::names::NewMode;
 use crate::fs::opening::{NewFile, OpenRequest};
 use crate::fs::{Caller, Detail, FileSystem, LockTest, PageRequest, Unlock};

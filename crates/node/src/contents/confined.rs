@@ -3,37 +3,18 @@
 //! Whoever knows the name of a chunk could ask for it under any file. So of such a member each chunk is looked for in
 //! the tree of the file that it names, from the top down, and what was found on the way is remembered for the session.
 
+use super::entitled::Entitled;
 use super::want::Want;
 use crate::volume::Volume;
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use wayfs_proto::{Neighbour, PeerId};
 use wayfs_transfer::Piece;
-use wayfs_types::{Content, Digest};
+use wayfs_types::Content;
 
-/// Names of chunks remembered for a session; then it begins anew.
-const REMEMBERED_MAX: usize = 1 << 18;
 /// List nodes of one file that are looked at for one question.
 const NODES_MAX: usize = 1 << 14;
-
-/// The chunks that a member with a part was found to be entitled to.
-#[derive(Debug, Default)]
-pub(crate) struct Entitled(Mutex<BTreeSet<Digest>>);
-
-impl Entitled {
-    fn has(&self, digest: &Digest) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(digest)
-    }
-
-    fn add(&self, digests: impl Iterator<Item = Digest>) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= REMEMBERED_MAX {
-            known.clear();
-        }
-        known.extend(digests);
-    }
-}
 
 /// Whether a neighbour may have a chunk.
 pub(super) async fn may_have(volume: &Arc<Volume>, peer: PeerId, want: Want, patience: Duration) -> bool {

@@ -157,7 +157,7 @@ impl Reply {
             Self::Missing(list) => list.len() <= PIECES_MAX,
             Self::Servers { have, news } => have.is_well_formed() && news.is_well_formed(),
             Self::Labels(list) => {
-                list.len() <= LABELS_MAX && list.iter().all(|(_, label)| crate::host::is_label(label))
+                list.len() <= LABELS_MAX && list.iter().all(|(_, label)| crate::label::is_label(label))
             }
             Self::Taken | Self::Durable | Self::Found(_) | Self::Absent | Self::Unreachable | Self::NoSpace => true,
             Self::Invalid(_) | Self::Failed(_) | Self::BaseGone => true,

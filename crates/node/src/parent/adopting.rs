@@ -1,10 +1,10 @@
 //! Makes a greeted connection the session with the parent, and ends it.
 
-use super::link::Shared;
+use super::shared::Shared;
 use super::status::LinkState;
 use super::tasks::Greeted;
 use crate::clock;
-use crate::core::CLOSE_LEFT;
+use crate::close_codes::CLOSE_LEFT;
 use crate::servers::{ServerInfo, exchange};
 use crate::volume::Volume;
 use std::net::SocketAddr;

@@ -2,15 +2,15 @@
 
 use super::adopting::{Live, Welcome};
 use super::known_servers::KnownServers;
-use super::link::Shared;
+use super::shared::Shared;
 use super::status::LinkState;
 use super::tasks::{Done, Greeted, Tasks};
 use super::words::{LastErrors, asked_in, reason, refusal};
 use crate::clock;
-use crate::core::LiveReplica;
 use crate::greet::GreetError;
 use crate::handshake::Refusal;
 use crate::join::JoinError;
+use crate::live_replica::LiveReplica;
 use crate::servers::{News, ServerInfo, ServerKind};
 use crate::volume::Volume;
 use std::collections::{BTreeMap, VecDeque};

@@ -1,6 +1,6 @@
 //! The servers of the volume, as the machine is told of them.
 
-use super::link::Shared;
+use super::shared::Shared;
 use crate::nearby::Nearby;
 use crate::servers::{ServerInfo, ServerKind};
 use wayfs_net::Address;

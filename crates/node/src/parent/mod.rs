@@ -6,11 +6,13 @@ mod known_servers;
 mod link;
 mod readmission;
 mod sampling;
+mod shared;
 mod status;
 mod tasks;
 mod throughput;
 mod words;
 
-pub use link::{LinkSettings, ParentLink};
+pub use link::ParentLink;
+pub use shared::LinkSettings;
 pub use status::{CandidateStatus, LinkState, LinkStatus};
 pub use throughput::Throughput;

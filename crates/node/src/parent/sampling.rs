@@ -1,6 +1,6 @@
 //! How fast the present session is, read off its counters.
 
-use super::link::Shared;
+use super::shared::Shared;
 use super::throughput::BUSY_LEN;
 use crate::clock;
 use std::sync::Weak;
@@ -135,7 +135,7 @@ struct Stretch {
     took: Duration,
 }
 
-impl super::link::State {
+impl super::shared::State {
     /// Notes a stretch; whether it was busy.
     fn note_stretch(&mut self, node: NodeId, Stretch { sent, received, took }: Stretch) -> bool {
         let (measured, now) = (self.measured.entry(node).or_default(), clock::now());

@@ -1,6 +1,6 @@
 //! What the driver does for the machine beside its loop: dials, greetings, looks, swaps.
 
-use super::link::Shared;
+use super::shared::Shared;
 use crate::greet::{self, Attach, GreetError, Welcomed};
 use crate::handshake::ChildRole;
 use crate::join::JoinError;

@@ -1,6 +1,6 @@
 //! Why there is no parent, or this one, in words.
 
-use super::link::Shared;
+use super::shared::Shared;
 use super::status::LinkState;
 use crate::greet::GreetError;
 use crate::handshake::Refusal;

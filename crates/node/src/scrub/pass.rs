@@ -3,7 +3,7 @@
 use super::position::{ScrubCounts, ScrubPosition};
 use super::scrubber::ScrubError;
 use crate::contents::{ContentsError, FetchError, Want};
-use crate::core::LiveReplica;
+use crate::live_replica::LiveReplica;
 use crate::relied_on::{is_home_with, is_relied_on};
 use crate::volume::Volume;
 use bytes::Bytes;

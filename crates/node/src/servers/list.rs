@@ -2,7 +2,7 @@
 
 use super::info::{ADDRESSES_MAX, SERVERS_MAX, ServerKind};
 use super::signed::Statement;
-use crate::host::is_label;
+use crate::label::is_label;
 use serde::{Deserialize, Serialize};
 use wayfs_net::{Address, KEY_CHANGES_MAX, KeyChange};
 use wayfs_types::{Admitted, NodeId, Origin, OriginId, VolumeId};

@@ -2,8 +2,9 @@
 
 use super::Volume;
 use crate::clock;
-use crate::core::{LiveReplica, Orders};
+use crate::core::Orders;
 use crate::error::MemberError;
+use crate::live_replica::LiveReplica;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use wayfs_proto::{GivenUp, GrantError, Held};

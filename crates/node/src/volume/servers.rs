@@ -2,11 +2,17 @@
 
 use super::Volume;
 use crate::clock;
-use crate::servers::{News, Rival};
+use crate::servers::{News, Rival, exchange};
+use std::sync::Weak;
 use wayfs_proto::{Held, Role};
 use wayfs_types::Admitted;
 
 impl Volume {
+    /// Tells all neighbours of the servers, from now on.
+    pub(super) fn spread_news_of_servers(&self) {
+        self.settings.runtime.spawn(exchange::spread(Weak::clone(&self.me)));
+    }
+
     /// Home only: signs a new list of servers where the members ask for one. To be called whenever they changed.
     pub fn refresh_servers(&self) {
         if self.role() != Role::Home {

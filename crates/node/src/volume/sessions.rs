@@ -2,7 +2,8 @@
 
 use super::Volume;
 use crate::core::Orders;
-use crate::session::{self, Session, SessionReport};
+use crate::serving;
+use crate::session::{Session, SessionReport};
 use std::sync::{Arc, Mutex, Weak};
 use wayfs_net::{Connection, FrameReceiver, FrameSender};
 use wayfs_proto::{Input, Neighbour, PeerId};
@@ -80,8 +81,8 @@ impl Volume {
             self.forget_uploads(left);
         }
         let runtime = &self.settings.runtime;
-        runtime.spawn(session::read_frames(Weak::clone(&self.me), peer, connection.clone(), receiver));
-        runtime.spawn(session::serve_requests(Weak::clone(&self.me), peer, connection.clone()));
+        runtime.spawn(serving::read_frames(Weak::clone(&self.me), peer, connection.clone(), receiver));
+        runtime.spawn(serving::serve_requests(Weak::clone(&self.me), peer, connection.clone()));
         self.carry_out(orders);
         peer
     }

@@ -4,7 +4,7 @@ use super::sinks::{Archive, Directory, Sink as BackupSink};
 use super::tables::Writer;
 use super::{FACTS, FORMAT, Facts, IDENTITY, SERVERS, TABLES, VOLUME};
 use crate::served::Served;
-use crate::server::Shared;
+use crate::shared::Shared;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Seek as _};
 use std::os::unix::fs::OpenOptionsExt as _;

@@ -1,24 +1,21 @@
 //! Which command goes where.
 
 use super::local::ServedVolume;
+use super::sync::LOOK_PERIOD;
 use super::{
     copy_in, copy_out, deleting, doctor, files, members, promoting, stations, status, sync, tar_in, tar_out, tickets,
     volumes,
 };
 use crate::backup::{self, BackupError};
 use crate::served::Served;
-use crate::server::Shared;
+use crate::shared::Shared;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 use wayfs_admin::happenings::Authors;
 use wayfs_admin::{Settling, conflicts, queue, resolve, scrub};
 use wayfs_control::report::{StationsReport, WhyReport};
 use wayfs_control::{Command, CommandHandler, ControlError, CopyForm, DaemonKind, Done, ErrorKind, EventsWanted, Sink};
 use wayfs_proto::Held;
-
-/// How often a command that waits looks whether its caller is still there.
-pub(super) const LOOK_PERIOD: Duration = Duration::from_millis(200);
 
 /// Carries out commands.
 pub(crate) struct ServerCommands {
@@ -237,11 +234,6 @@ fn events(server: &Shared, wanted: EventsWanted, out: &mut dyn Sink) -> Result<D
         }
     }
     Ok(Done::Nothing)
-}
-
-/// For failures of disks and engines.
-pub(super) fn failed(what: &str, error: impl std::fmt::Display) -> ControlError {
-    ControlError::new(ErrorKind::Failed, format!("{what}: {error}"), "See the server's log and `wayfs doctor`.")
 }
 
 fn not_backed_up(error: BackupError) -> ControlError {

@@ -1,6 +1,6 @@
 //! What copying in and copying out share.
 
-use super::commands::failed;
+use super::failed::failed;
 use std::path::Path;
 use std::time::Duration;
 use wayfs_control::report::CopyReport;

@@ -1,7 +1,7 @@
 //! Exporting a volume into a directory.
 
-use super::commands::failed;
 use super::copy::{Copying, DEPTH_MAX, STEP_MAX, io, is_written, mode_of, note_stripped};
+use super::failed::failed;
 use super::pieces::Pieces;
 use super::xattr;
 use crate::served::Served;

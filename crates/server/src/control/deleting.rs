@@ -1,9 +1,9 @@
 //! Deleting a volume for good.
 
-use super::commands::failed;
+use super::failed::failed;
 use super::members;
 use crate::served::Served;
-use crate::server::Shared;
+use crate::shared::Shared;
 use std::sync::Arc;
 use wayfs_control::report::DeleteReport;
 use wayfs_control::{ControlError, ErrorKind};

@@ -1,6 +1,6 @@
 //! What a server can say about its own health.
 
-use crate::server::Shared;
+use crate::shared::Shared;
 use wayfs_admin::doctor::{self, fact};
 use wayfs_control::report::{DoctorFact, DoctorReport, Verdict};
 use wayfs_node::LinkState;

@@ -1,6 +1,6 @@
 //! All about one file.
 
-use super::commands::failed;
+use super::failed::failed;
 use crate::served::Served;
 use std::path::Path;
 use wayfs_admin::{conflicts, kind_word, unix_ms};

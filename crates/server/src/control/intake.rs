@@ -1,7 +1,7 @@
 //! Putting what comes from outside into a volume, as records of the home. From directories and from archives alike.
 
-use super::commands::failed;
 use super::copy::{Copying, STEP_MAX, io};
+use super::failed::failed;
 use crate::served::Served;
 use bytes::Bytes;
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! Who was admitted, and who no longer is.
 
-use super::commands::failed;
+use super::failed::failed;
 use crate::served::Served;
 use std::time::Duration;
 use wayfs_admin::unix_ms;

@@ -6,6 +6,7 @@ mod copy_in;
 mod copy_out;
 mod deleting;
 mod doctor;
+mod failed;
 mod files;
 mod intake;
 mod ledger;

@@ -1,9 +1,9 @@
 //! `wayfs volume promote`: a station takes the place of a home that is gone for good.
 
-use super::commands::failed;
+use super::failed::failed;
 use crate::promotion::{Outlook, PromotionError};
 use crate::served::Served;
-use crate::server::Shared;
+use crate::shared::Shared;
 use std::path::PathBuf;
 use std::sync::Arc;
 use wayfs_control::report::PromoteReport;

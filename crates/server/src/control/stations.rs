@@ -1,7 +1,7 @@
 //! Where servers are, set by hand.
 
 use super::status;
-use crate::server::Shared;
+use crate::shared::Shared;
 use wayfs_control::report::StationsReport;
 use wayfs_control::{ControlError, ErrorKind};
 use wayfs_net::Address;

@@ -1,7 +1,7 @@
 //! How it goes.
 
 use crate::served::Served;
-use crate::server::Shared;
+use crate::shared::Shared;
 use std::sync::PoisonError;
 use std::time::Duration;
 use wayfs_admin::ledger::MAKE_ROOM;

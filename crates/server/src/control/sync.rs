@@ -1,6 +1,6 @@
 //! Waiting until everything has come so far.
 
-use super::commands::{LOOK_PERIOD, failed};
+use super::failed::failed;
 use crate::served::Served;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,6 +14,8 @@ use wayfs_node::paths::is_below;
 use wayfs_proto::{ContentWaiting, Input};
 use wayfs_types::request::Level;
 
+/// How often a command that waits looks whether its caller is still there.
+pub(super) const LOOK_PERIOD: Duration = Duration::from_millis(200);
 /// Contents asked of the engine at once.
 const PAGE: usize = 256;
 /// Most losses that are looked through.

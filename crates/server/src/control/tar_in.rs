@@ -83,7 +83,7 @@ pub(super) fn run(served: &Served, into: &Path, out: &mut dyn Sink) -> Result<Co
 /// Nothing is touched if it is no archive at all.
 fn check_beginning(source: &mut BufReader<File>) -> Result<(), ControlError> {
     let no = |why: String, next: String| Err(ControlError::new(ErrorKind::Usage, why, next));
-    let beginning = source.fill_buf().map_err(|error| super::commands::failed("read archive", error))?;
+    let beginning = source.fill_buf().map_err(|error| super::failed::failed("read archive", error))?;
     if beginning.is_empty() {
         return no("the archive is empty".into(), "Nothing was imported.".into());
     }

@@ -2,8 +2,8 @@
 //!
 //! Times to the nanosecond, extended attributes (`SCHILY.xattr.`), hard links, and holes (GNU's sparse format 1.0) are kept.
 
-use super::commands::failed;
 use super::copy::{Copying, DEPTH_MAX, STEP_MAX, io, is_written, mode_of, note_stripped};
+use super::failed::failed;
 use super::pieces::{Piece, Pieces};
 use super::tar_reader::Segment;
 use crate::served::Served;

@@ -1,9 +1,9 @@
 //! Tickets: what they admit, and what those may do less than others who come with them.
 
-use super::commands::failed;
+use super::failed::failed;
 use crate::config::TICKET_LIFETIME;
 use crate::served::Served;
-use crate::server::Shared;
+use crate::shared::Shared;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path};
 use std::sync::PoisonError;

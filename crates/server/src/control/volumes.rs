@@ -1,9 +1,9 @@
 //! Making volumes, inviting to them, joining them.
 
-use super::commands::failed;
+use super::failed::failed;
 use super::status::role;
 use crate::served::Served;
-use crate::server::{CreateError, Shared};
+use crate::shared::{CreateError, Shared};
 use std::sync::PoisonError;
 use std::time::Duration;
 use wayfs_control::report::{VolumeReport, VolumesReport};

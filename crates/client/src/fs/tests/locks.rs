@@ -1,6 +1,6 @@
 //! Locks of programs.
 
-use crate::fs::locks::LockPlace;
+use crate::fs::lock_wishes::LockPlace;
 use crate::fs::testing::{Bench, Owed};
 use crate::fs::{ConflictingLock, LockOwner, LockScope, LockTest, LockWait, LockWish, Unlock};
 use wayfs_types::request::{LockKind, LockRange};
