@@ -224,8 +224,8 @@ fn work(world: &mut World, round: &mut Round) -> Result<(), String> {
     if world.random.random_bool(0.1) {
         let at = world.random.random_range(0..world.clients.len());
         if world.clients[at].runs() {
-            round.spend("numbers", || numbers::compare_umount(world, at))?;
-            round.compared += 1;
+            let compared = round.spend("numbers", || numbers::compare_umount(world, at))?;
+            round.compared += u64::from(compared == Compared::Equal);
         }
     }
     // The loss comes just after a claim.
