@@ -1,14 +1,12 @@
 //! The bytes of an open file on this machine.
 
-use super::journal::{Journal, Left};
 use super::ranges::RangeSet;
 use super::staging::{StagingDisk, StagingFile, Target};
-use super::table::TableSettings;
 use std::io::ErrorKind;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use wayfs_types::{FsError, WallTime};
 
@@ -44,6 +42,12 @@ impl BodyFile {
     pub(super) fn open(disk: &Arc<dyn StagingDisk>, name: &str) -> std::io::Result<Self> {
         let (file, open) = (disk.open(name)?, Arc::new(AtomicUsize::new(1)));
         Ok(Self { file, name: name.to_owned(), disk: Arc::clone(disk), open })
+    }
+
+    /// A new empty one, which is among the `open` already.
+    pub(super) fn create(disk: &Arc<dyn StagingDisk>, name: String, open: &Arc<AtomicUsize>) -> std::io::Result<Self> {
+        let file = disk.create(&name)?;
+        Ok(Self { file, name, disk: Arc::clone(disk), open: Arc::clone(open) })
     }
 
     /// What it is called on its disk.
@@ -137,73 +141,6 @@ impl Drop for BodyFile {
     }
 }
 
-/// Makes body files on one disk.
-#[derive(Debug)]
-pub struct BodyFiles {
-    disk: Arc<dyn StagingDisk>,
-    next: AtomicU64,
-    /// How many there are, and may be: each holds a descriptor, of which the chunk store, the tables and the network
-    /// need some, too.
-    open: Arc<AtomicUsize>,
-    open_max: usize,
-    memory_max: usize,
-    journal: Journal,
-}
-
-impl BodyFiles {
-    /// Takes over a disk, which is emptied but for the files named in `kept`: what else an earlier process left there can be
-    /// made again.
-    ///
-    /// # Errors
-    /// What the disk says.
-    pub(super) fn open(settings: &TableSettings, kept: &[String], left: &Left) -> std::io::Result<Self> {
-        let disk = Arc::clone(&settings.disk);
-        for name in disk.list()?.into_iter().filter(|name| !kept.contains(name)) {
-            disk.remove(&name)?;
-        }
-        let last = kept.iter().filter_map(|name| number(name)).max().unwrap_or(0);
-        let (next, open) = (AtomicU64::new(last + 1), Arc::default());
-        let journal = Journal::after(Arc::clone(&disk), left);
-        let (open_max, memory_max) = (settings.body_count_max, settings.memory_max.min(MEMORY_MAX));
-        Ok(Self { disk, next, open, open_max, memory_max, journal })
-    }
-
-    /// Longest file that needs none.
-    pub(super) fn memory_max(&self) -> u64 {
-        self.memory_max as u64
-    }
-
-    /// What the next daemon hears of them if this one is killed.
-    pub(super) fn journal(&self) -> &Journal {
-        &self.journal
-    }
-
-    /// Where they are.
-    pub fn disk(&self) -> &Arc<dyn StagingDisk> {
-        &self.disk
-    }
-
-    /// A new empty one.
-    ///
-    /// # Errors
-    /// [`FsError::TooManyFiles`], [`FsError::NoSpace`], or [`FsError::Io`].
-    pub fn make(&self) -> Result<Arc<BodyFile>, FsError> {
-        let one_more = |open: usize| (open < self.open_max).then_some(open + 1);
-        if self.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_err() {
-            return Err(FsError::TooManyFiles);
-        }
-        self.make_file().inspect_err(|_| {
-            self.open.fetch_sub(1, Ordering::Relaxed);
-        })
-    }
-
-    fn make_file(&self) -> Result<Arc<BodyFile>, FsError> {
-        let name = self.next.fetch_add(1, Ordering::Relaxed).to_string();
-        let file = self.disk.create(&name).map_err(|error| host_error(&error, "make body file"))?;
-        Ok(Arc::new(BodyFile { file, name, disk: Arc::clone(&self.disk), open: Arc::clone(&self.open) }))
-    }
-}
-
 /// Where the bytes of an open file are.
 #[derive(Debug, Clone)]
 pub enum Body {
@@ -233,19 +170,6 @@ impl Body {
             Self::Memory(_) => 0,
             Self::Disk { present, .. } => present.len(),
         }
-    }
-
-    /// Moves it to a file, so that it can grow.
-    ///
-    /// # Errors
-    /// As [`BodyFiles::make`] and writing.
-    pub fn spill(&mut self, files: &BodyFiles) -> Result<(), FsError> {
-        let Self::Memory(bytes) = self else { return Ok(()) };
-        let file = files.make()?;
-        file.file.write_at(0, [&[], bytes]).map_err(|error| host_error(&error, "spill file to disk"))?;
-        let present = RangeSet::of(0..bytes.len() as u64);
-        *self = Self::Disk { file, present };
-        Ok(())
     }
 }
 

@@ -13,7 +13,8 @@
 //! it early: such a note would name a base that a kill may still undo, or go with the one before it. Handles that
 //! a fork copied are closed in the middle of what the program writes, so this happens.
 
-use super::body::{Body, BodyFile, BodyFiles};
+use super::body::{Body, BodyFile};
+use super::body_files::BodyFiles;
 use super::life::Closing;
 use super::open_file::OpenFile;
 use super::ranges::RangeSet;

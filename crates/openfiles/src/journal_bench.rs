@@ -1,6 +1,5 @@
 //! A table that a daemon leaves behind and another one takes over, for tests of the journal.
 
-use super::table::TableSettings;
 use super::testing::{Fake, file};
 use super::*;
 use std::path::{Path, PathBuf};

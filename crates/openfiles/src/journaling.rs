@@ -8,7 +8,8 @@
 //! Without room for the journal the file is as before, and what the journal says of it is older or nothing: writes are
 //! never refused for that.
 
-use super::body::{Body, BodyFile, BodyFiles};
+use super::body::{Body, BodyFile};
+use super::body_files::BodyFiles;
 use super::contents::Contents;
 use super::journal::{Ending, Entry, Held, Image, Place};
 use super::life::Changes;

@@ -1,9 +1,9 @@
 //! How the kernel reads an inode, and which pages of it the kernel may have.
 
 use super::body::{Body, BodyFile};
+use super::handle::{Access, Writes};
 use super::kernel_pages::Renewal;
-use super::open_file::{Access, OpenFile};
-use super::passthrough::Writes;
+use super::open_file::OpenFile;
 use super::state::{KernelOpens, Refreshed};
 use super::table::FileTable;
 use std::sync::Arc;

@@ -6,7 +6,9 @@
 //! and dirty ranges into a new content at the cost of what was touched, and tells the engine.
 //!
 //! * [`ranges`]: sets of byte ranges;
+//! * [`handle`]: what a program may do through a handle;
 //! * [`body`]: the bytes on this machine, in memory or in a sparse file;
+//! * [`body_files`]: the sparse files of a disk;
 //! * [`open_file`]: one file: reading, writing, truncating;
 //! * [`life`]: where its uncommitted bytes are, how far their commit is, and what may happen when, as one drawn table;
 //! * [`state`]: its base and its size, and what is done to its body at each event of its life;
@@ -23,7 +25,7 @@
 //! * [`kernel_way`]: how the kernel reads an inode;
 //! * [`kernel_pages`]: of which version the kernel has pages;
 //! * [`recently_removed`]: what was removed while an open may have been on its way;
-//! * [`table`]: all of them;
+//! * [`table`]: all of them, and its [`settings`];
 //! * [`contents`]: the seam to the engine and the chunk store;
 //! * [`host`]: the seam to the machine below;
 //! * [`staging`]: the seam to the disk, and [`host_disk`] behind it;
@@ -39,10 +41,12 @@
 
 mod append;
 pub mod body;
+pub mod body_files;
 pub mod closing;
 pub mod commit;
 pub mod contents;
 mod follow;
+mod handle;
 pub mod host;
 pub mod host_disk;
 mod idle;
@@ -61,6 +65,7 @@ mod recently_removed;
 mod recovery;
 mod removed_elsewhere;
 mod seek;
+mod settings;
 pub mod sharing;
 mod sketch;
 pub mod staging;
@@ -72,14 +77,15 @@ pub use closing::EarlyClose;
 pub use commit::{Commit, CommitResult, CommitStep, Committed};
 pub use contents::{Contents, OldBase, OperationError, Store, Stored, WaitPolicy, Wanted};
 pub use follow::Followed;
+pub use handle::{Access, Writes};
 pub use host_disk::HostDisk;
 pub use kernel_pages::Renewal;
 pub use life::illegal_count;
-pub use open_file::{Access, OpenFile, Overlay};
-pub use passthrough::Writes;
+pub use open_file::{OpenFile, Overlay};
 pub use seek::Seek;
+pub use settings::TableSettings;
 pub use staging::{StagingDisk, StagingFile};
-pub use table::{FileTable, TableSettings};
+pub use table::FileTable;
 
 #[cfg(test)]
 mod elsewhere_tests;

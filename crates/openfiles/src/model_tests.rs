@@ -1,7 +1,6 @@
 //! The table against a vector of bytes, over random operations.
 
 use super::open_file::Extend;
-use super::table::TableSettings;
 use super::testing::{Fake, file};
 use super::*;
 use proptest::prelude::*;

@@ -1,6 +1,7 @@
 //! One file that is open or dirty: reading, writing, truncating.
 
-use super::body::{Body, BodyFile, BodyFiles, zero_body};
+use super::body::{Body, BodyFile, zero_body};
+use super::body_files::BodyFiles;
 use super::contents::{Contents, OperationError, WaitPolicy};
 use super::host::Host;
 use super::journaling::Step;
@@ -17,15 +18,6 @@ use wayfs_types::{Content, FileId, FsError, Inode, WallTime};
 pub const SIZE_MAX: u64 = 1 << 48;
 /// A read that finds its range gone again and again (truncated, refreshed) gives up after so many looks.
 const READ_ATTEMPTS_MAX: usize = 16;
-
-/// What a handle may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
-    /// Read only.
-    Read,
-    /// Write, and perhaps read.
-    Write,
-}
 
 /// What differs from the engine's inode while a file is open and dirty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

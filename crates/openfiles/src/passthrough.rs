@@ -10,20 +10,12 @@
 //! Every look at the state of such a file looks at its body first ([`OpenFile::state`]), so that sizes and times
 //! are right at any moment for whoever asks.
 
-use super::body::{Body, BodyFile, BodyFiles};
+use super::body::{Body, BodyFile};
+use super::body_files::BodyFiles;
 use super::kernel_way::BackingId;
 use super::kernel_way::Register;
 use super::state::State;
 use std::sync::Arc;
-
-/// Whether a program may write a file by passthrough.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Writes {
-    /// Each write comes as a request.
-    ByRequest,
-    /// Into the body, if the file is empty and nobody has it open through the kernel's page cache.
-    Passthrough,
-}
 
 impl State {
     /// Gives an empty file a body that the kernel may write; `None` if that is not possible.

@@ -5,7 +5,7 @@ use super::closing::EarlyClose::{BehindAnother, Noted, Unfit};
 use super::kernel_way::BackingId;
 use super::kernel_way::KernelWay;
 use super::open_file::Extend;
-use super::table::{DirtyFile, TableSettings};
+use super::table::DirtyFile;
 use super::testing::{Fake, file, host_file, record};
 use super::*;
 use std::fs::File;

@@ -1,7 +1,6 @@
 //! Copies that share.
 
 use super::sharing::NotShared;
-use super::table::TableSettings;
 use super::testing::{Fake, file};
 use super::*;
 use std::sync::Arc;

@@ -3,7 +3,8 @@
 //! Generations that follow each other are put one over the other, the first last, into one body. What is longer than the journal says was
 //! not answered; where a body is written past the daemon, all of it counts.
 
-use super::body::{Body, BodyFile, BodyFiles, Look, MEMORY_MAX, zero_body};
+use super::body::{Body, BodyFile, Look, MEMORY_MAX, zero_body};
+use super::body_files::BodyFiles;
 use super::journal::{Entry, Held, Image};
 use super::life::Changes;
 use super::loading::Base;

@@ -1,6 +1,7 @@
 //! The state of one open file: its base, its body, and what is not committed of it.
 
-use super::body::{Body, BodyFile, BodyFiles, host_error};
+use super::body::{Body, BodyFile, host_error};
+use super::body_files::BodyFiles;
 use super::contents::Contents;
 use super::follow::Served;
 use super::host::Host;

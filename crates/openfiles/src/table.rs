@@ -1,16 +1,18 @@
 //! All files that are open, dirty, or lie ready in a plain file.
 
-use super::body::{Body, BodyFiles};
+use super::body::Body;
+use super::body_files::BodyFiles;
 use super::closing::{self, Orphan};
 use super::commit::{Commit, CommitResult, CommitStep};
 use super::contents::{Contents, OperationError, Stored, WaitPolicy};
 use super::follow::Followed;
+use super::handle::Access;
 use super::kernel_pages::KernelPages;
-use super::open_file::{Access, Extend, OpenFile, Overlay};
+use super::open_file::{Extend, OpenFile, Overlay};
 use super::recently_removed::RecentlyRemoved;
 use super::recovery::Recovery;
+use super::settings::TableSettings;
 use super::sharing::NotShared;
-use super::staging::StagingDisk;
 use super::state::Refreshed;
 use super::stir::Stir;
 use bytes::Bytes;
@@ -21,22 +23,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use wayfs_types::request::Removed;
 use wayfs_types::{Content, FileId, FsError, Inode, Time, WallTime};
-
-/// Settings of the table.
-#[derive(Debug, Clone)]
-pub struct TableSettings {
-    /// Where the body files and the journal are; emptied at start but for what is in no record.
-    pub disk: Arc<dyn StagingDisk>,
-    /// Most bytes of body files that nobody has open. Past it, the one unused longest goes.
-    pub idle_len_max: u64,
-    /// Most body files that nobody has open; each holds a file descriptor. Default 512.
-    pub idle_count_max: usize,
-    /// Longest file kept in memory, at most [`super::body::MEMORY_MAX`], which is the usual.
-    pub memory_max: usize,
-    /// Most body files at all. One more is refused with [`FsError::TooManyFiles`]; files whose bytes fit the memory need
-    /// none.
-    pub body_count_max: usize,
-}
 
 /// Uncommitted bytes of one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

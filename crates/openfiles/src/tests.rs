@@ -5,7 +5,6 @@ use super::kernel_way::BackingId;
 use super::kernel_way::KernelWay;
 use super::life::PAUSE;
 use super::open_file::Extend;
-use super::table::TableSettings;
 use super::testing::{Fake, file, host_file, record};
 use super::*;
 use std::sync::atomic::Ordering;

@@ -58,7 +58,7 @@ mod tests;
 mod watch;
 
 use super::body::Body;
-use super::open_file::Access;
+use super::handle::Access;
 use super::ranges::RangeSet;
 pub(super) use changes::Changes;
 pub(super) use commits::Closing;

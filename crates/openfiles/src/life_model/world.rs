@@ -3,9 +3,8 @@
 use super::kernel::{Handle, Kernel, ModelHost};
 use super::steps::Step;
 use crate::kernel_way::KernelWay;
-use crate::table::TableSettings;
 use crate::testing::{Fake, file, record};
-use crate::{Contents, FileTable, Followed, HostDisk, OpenFile, OperationError, WaitPolicy};
+use crate::{Contents, FileTable, Followed, HostDisk, OpenFile, OperationError, TableSettings, WaitPolicy};
 use std::fs::File;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
