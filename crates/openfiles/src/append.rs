@@ -5,12 +5,12 @@
 //! bytes, and the commit begins again. Where the station is asked before (close to open), each line of each machine is
 //! there once, in the order of the commits; a line is as whole as its `write` or, of several writes, as its commit.
 
+use super::base::Base;
 use super::body::Body;
 use super::body_files::BodyFiles;
 use super::commit::Appended;
 use super::contents::Contents;
-use super::follow::Served;
-use super::loading::Base;
+use super::kernel_way::Served;
 use super::open_file::OpenFile;
 use super::ranges::RangeSet;
 use super::state::State;

@@ -10,11 +10,12 @@
 //! A removal that races with the hashing calls the commit off. Which of the two came first is decided by the engine,
 //! which works off one change at a time: it refuses to store what a program of this machine has removed.
 
+use super::base::Base;
 use super::body::{Body, BodyFile};
 use super::body_files::BodyFiles;
 use super::contents::{Contents, OldBase, OperationError, Store, Stored, WaitPolicy};
 use super::life::Origin;
-use super::loading::{self, Base};
+use super::loading;
 use super::open_file::OpenFile;
 use super::state::State;
 use bytes::Bytes;

@@ -5,12 +5,14 @@
 //! changed in place, as far as the contents differ: `tail -f`, `mmap` and log shippers see what a local file would
 //! show. It is done when all bytes are here, under the lock of the file, and only while no program of this machine writes it.
 
+use super::base::Base;
 use super::body::{Body, BodyFile, host_error};
 use super::contents::{Contents, OperationError, WaitPolicy};
-use super::loading::{self, Base, NodeCache, Piece};
+use super::kernel_way::{KernelOpens, Served};
+use super::loading::{self, NodeCache, Piece};
 use super::open_file::OpenFile;
 use super::ranges::RangeSet;
-use super::state::{KernelOpens, State};
+use super::state::State;
 use std::ops::Range;
 use std::sync::Arc;
 use wayfs_content::{ContentReader, changed_ranges};
@@ -19,15 +21,6 @@ use wayfs_types::{Content, Digest, FsError};
 /// Most bytes that are changed in place: they are in memory for the moment of the change. Handles of a file that changed by more keep
 /// what they opened.
 const CHANGED_MAX: u64 = 64 << 20;
-
-/// What a plain file holds that is no longer the file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Served {
-    /// An older content.
-    Older(Content),
-    /// Something that never was a content.
-    Other,
-}
 
 /// How a file was followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

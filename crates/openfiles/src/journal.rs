@@ -15,8 +15,8 @@
 //! Segments follow each other; one goes when no generation in it or before it lives. Nothing is synced: after a crash of
 //! the machine the journal says nothing, as the host promises nothing of it, and segments name the boot for that.
 
+use super::base::Base;
 use super::body::BodyFile;
-use super::loading::Base;
 use super::staging::{StagingDisk, StagingFile};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

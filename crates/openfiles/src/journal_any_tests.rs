@@ -1,8 +1,8 @@
 //! Journals of open files with any contents and right sums: a daemon begins with whatever stands there.
 
+use super::base::Base;
 use super::journal::{Entry, Held, Image, segment_of};
 use super::journal_bench::{bench, pattern};
-use super::loading::Base;
 use super::testing::{file, record};
 use crate::WaitPolicy;
 use proptest::prelude::*;

@@ -11,41 +11,14 @@
 use super::body::{Body, BodyFile};
 use super::body_files::BodyFiles;
 use super::contents::Contents;
-use super::journal::{Ending, Entry, Held, Image, Place};
+use super::journal::{Ending, Entry, Held, Image};
+use super::journaled::{Journaled, Step};
 use super::life::Changes;
 use super::state::State;
 use super::table::FileTable;
 use std::ops::Range;
 use std::sync::Arc;
-use wayfs_types::{RecordId, WallTime};
-
-/// What the journal has of a file.
-#[derive(Debug)]
-pub(super) struct Journaled {
-    generation: u64,
-    place: Place,
-    base: RecordId,
-    held: Held,
-    /// The body that it names, which stays as long as it counts.
-    body: Option<Arc<BodyFile>>,
-    /// When the file was written last, as it has that.
-    mtime: WallTime,
-    /// The record that holds what it says.
-    settled: Option<RecordId>,
-    /// It lacks something.
-    is_behind: bool,
-}
-
-/// A change that is not in the journal yet.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Step<'b> {
-    /// Bytes were written here.
-    Written(u64, &'b [u8]),
-    /// So many zeros were.
-    Zeroed(u64, u64),
-    /// The size is another.
-    Resized,
-}
+use wayfs_types::RecordId;
 
 impl State {
     /// Has the journal say what was done.

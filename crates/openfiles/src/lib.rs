@@ -12,6 +12,7 @@
 //! * [`open_file`]: one file: reading, writing, truncating;
 //! * [`life`]: where its uncommitted bytes are, how far their commit is, and what may happen when, as one drawn table;
 //! * [`state`]: its base and its size, and what is done to its body at each event of its life;
+//! * [`base`]: the version that its uncommitted bytes lie over;
 //! * [`loading`]: bytes of the base, chunk by chunk, from the chunk store or from afar;
 //! * [`passthrough`]: what programs write into a body that they got from the kernel;
 //! * [`closing`]: closed, and not cut and hashed yet;
@@ -22,7 +23,8 @@
 //! * [`mapped`]: what programs store into a body that they mapped by passthrough;
 //! * [`commit`]: from dirty ranges to a store record;
 //! * [`sharing`]: copies that take the content of another file for their base;
-//! * [`kernel_way`]: how the kernel reads an inode;
+//! * [`kernel_way`]: the ways in which the kernel reads an inode;
+//! * [`kernel_handles`]: which way each handle has;
 //! * [`kernel_pages`]: of which version the kernel has pages;
 //! * [`recently_removed`]: what was removed while an open may have been on its way;
 //! * [`table`]: all of them, and its [`settings`];
@@ -40,6 +42,7 @@
 //! while waiting for the network; a file's state is locked for the length of local disk operations.
 
 mod append;
+pub mod base;
 pub mod body;
 pub mod body_files;
 pub mod closing;
@@ -51,7 +54,9 @@ pub mod host;
 pub mod host_disk;
 mod idle;
 mod journal;
+mod journaled;
 mod journaling;
+mod kernel_handles;
 mod kernel_pages;
 pub mod kernel_way;
 mod life;

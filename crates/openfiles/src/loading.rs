@@ -1,13 +1,12 @@
 //! Bytes of a content, chunk by chunk, from this machine or from afar.
 
+use super::base::Base;
 use super::contents::{Contents, OperationError, WaitPolicy};
-use super::sharing::Lender;
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::Mutex;
 use wayfs_content::{ContentError, ContentReader, Span};
-use wayfs_types::{Content, Digest, FileId, FsError, RecordId};
+use wayfs_types::{Content, Digest, FsError};
 
 /// How often a chunk that was fetched may vanish (evicted again at once) before the read fails.
 const ATTEMPTS_MAX: usize = 4;
@@ -15,19 +14,6 @@ const ATTEMPTS_MAX: usize = 4;
 const LOOKS_MAX: usize = 16_384;
 /// List nodes remembered by one loader: a walk in order needs one per level.
 const NODES_MAX: usize = 8;
-
-/// A version of a file whose bytes are to be loaded.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Base {
-    /// The file.
-    pub file: FileId,
-    /// The version.
-    pub version: RecordId,
-    /// What it holds.
-    pub content: Content,
-    /// Whose content that is, if not the version's own.
-    pub lender: Option<Lender>,
-}
 
 /// A chunk and where it lies in its file.
 #[derive(Debug, Clone)]

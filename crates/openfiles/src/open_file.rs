@@ -1,11 +1,12 @@
 //! One file that is open or dirty: reading, writing, truncating.
 
+use super::base::Base;
 use super::body::{Body, BodyFile, zero_body};
 use super::body_files::BodyFiles;
 use super::contents::{Contents, OperationError, WaitPolicy};
 use super::host::Host;
-use super::journaling::Step;
-use super::loading::{self, Base, NodeCache, Piece};
+use super::journaled::Step;
+use super::loading::{self, NodeCache, Piece};
 use super::read_ahead::{Limits, ReadAhead};
 use super::state::{State, fill};
 use bytes::Bytes;

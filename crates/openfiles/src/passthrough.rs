@@ -12,8 +12,7 @@
 
 use super::body::{Body, BodyFile};
 use super::body_files::BodyFiles;
-use super::kernel_way::BackingId;
-use super::kernel_way::Register;
+use super::kernel_way::{BackingId, Register};
 use super::state::State;
 use std::sync::Arc;
 

@@ -9,12 +9,13 @@
 //! did not end falls into **lines**: a generation follows the one whose record it was begun upon. Of each line is committed what no
 //! record that is here holds: what became a copy before the kill, and whose record went with it, becomes one again.
 
+use super::base::Base;
 use super::body::Look;
 use super::closing::Note;
 use super::contents::WaitPolicy;
 use super::journal::{self, Entry, Left};
 use super::life::Origin;
-use super::loading::{self, Base, NodeCache};
+use super::loading::{self, NodeCache};
 use super::open_file::OpenFile;
 use super::sketch::{Goes, Merged, Sketch};
 use super::staging::{StagingDisk, StagingFile};

@@ -8,18 +8,10 @@
 
 use super::contents::Contents;
 use super::open_file::OpenFile;
+use super::state::SetSince;
 use std::sync::Arc;
 use wayfs_types::request::{Change, XattrPresence};
 use wayfs_types::{AttrChange, Content, FileId, Inode, Name, Place, WallTime};
-
-/// Attributes that were set through a handle since another machine removed the file.
-#[derive(Debug, Clone)]
-pub(super) struct SetSince {
-    /// All that the file has, contents apart.
-    inode: Arc<Inode>,
-    /// Who set them last.
-    user: u32,
-}
 
 impl OpenFile {
     /// The engine's newest word of its attributes.

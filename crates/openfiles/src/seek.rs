@@ -1,8 +1,9 @@
 //! Where an open file has data and holes.
 
+use super::base::Base;
 use super::body::{Body, BodyFile};
 use super::contents::{Contents, OperationError, WaitPolicy};
-use super::loading::{self, Base, NodeCache};
+use super::loading::{self, NodeCache};
 use super::open_file::OpenFile;
 use super::ranges::RangeSet;
 use super::staging::Target;

@@ -10,46 +10,20 @@
 //! others let go while the copy waits for its record would be missing for good: so the chunks are kept as new ones are,
 //! looked for again before the record is made, and fetched from whom they are lent by if one went meanwhile.
 
+use super::base::{Base, Lender};
 use super::body::MEMORY_MAX;
-use super::contents::{Contents, OperationError, WaitPolicy, Wanted};
-use super::loading::{self, Base};
+use super::contents::{Contents, OperationError, WaitPolicy};
+use super::kernel_way::KernelOpens;
+use super::loading;
 use super::open_file::OpenFile;
-use super::state::{KernelOpens, State};
-use serde::{Deserialize, Serialize};
+use super::state::State;
 use std::cell::RefCell;
 use std::ops::Range;
 use wayfs_content::{ContentError, ContentReader, Span};
-use wayfs_types::{Content, Digest, FileId, RecordId};
+use wayfs_types::{Content, Digest};
 
 /// Looks for chunks that went while they were looked for, after which the copy is given up.
 const ATTEMPTS_MAX: usize = 4;
-
-/// Whose content a file has taken for its base, until it has a record of its own.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lender {
-    /// The file.
-    pub file: FileId,
-    /// The version that was copied.
-    pub version: RecordId,
-    /// What the borrower's own base version holds.
-    pub own: Content,
-}
-
-impl Base {
-    /// Chunks of it as others know them.
-    pub(super) fn wanted(&self, digests: Vec<Digest>) -> Wanted {
-        let (file, version) = match &self.lender {
-            Some(lender) => (lender.file, lender.version),
-            None => (self.file, self.version),
-        };
-        Wanted { file, version, digests }
-    }
-
-    /// What the version of the file that it is built upon holds.
-    pub(super) fn own_content(&self) -> &Content {
-        self.lender.as_ref().map_or(&self.content, |lender| &lender.own)
-    }
-}
 
 /// Why nothing was shared: the bytes are to be copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,11 +3,11 @@
 //! Generations that follow each other are put one over the other, the first last, into one body. What is longer than the journal says was
 //! not answered; where a body is written past the daemon, all of it counts.
 
+use super::base::Base;
 use super::body::{Body, BodyFile, Look, MEMORY_MAX, zero_body};
 use super::body_files::BodyFiles;
 use super::journal::{Entry, Held, Image};
 use super::life::Changes;
-use super::loading::Base;
 use super::open_file::SIZE_MAX;
 use super::ranges::RangeSet;
 use super::staging::{StagingDisk, StagingFile};

@@ -1,15 +1,15 @@
 //! The state of one open file: its base, its body, and what is not committed of it.
 
-use super::body::{Body, BodyFile, host_error};
+use super::base::Base;
+use super::body::{Body, host_error};
 use super::body_files::BodyFiles;
 use super::contents::Contents;
-use super::follow::Served;
 use super::host::Host;
-use super::journaling::Journaled;
+use super::journaled::Journaled;
+use super::kernel_way::{KernelOpens, Served};
 use super::life::{Hole, Life, Taking};
-use super::loading::{Base, Piece};
+use super::loading::Piece;
 use super::ranges::RangeSet;
-use super::removed_elsewhere::SetSince;
 use std::ops::Range;
 use std::sync::Arc;
 use wayfs_types::{Content, FileId, FsError, Inode, Time, WallTime};
@@ -42,33 +42,21 @@ pub(super) struct State {
     pub(super) is_beside: bool,
 }
 
+/// Attributes that were set through a handle since another machine removed the file.
+#[derive(Debug, Clone)]
+pub(super) struct SetSince {
+    /// All that the file has, contents apart.
+    pub(super) inode: Arc<Inode>,
+    /// Who set them last.
+    pub(super) user: u32,
+}
+
 /// Whether an open file became another version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "what the kernel has of the old version is no longer of the new one"]
 pub(super) enum Refreshed {
     Yes,
     No,
-}
-
-/// How the kernel reads this inode at present. It refuses to mix the two ways.
-#[derive(Debug, Default)]
-pub(super) enum KernelOpens {
-    /// Not open, or only with direct requests.
-    #[default]
-    None,
-    /// Through its page cache, by so many handles.
-    Cached(u32),
-    /// From a plain file, by so many handles.
-    Passthrough {
-        /// Which.
-        file: Arc<BodyFile>,
-        /// Under which the kernel knows it.
-        backing: super::kernel_way::BackingId,
-        /// How many.
-        count: u32,
-        /// What the plain file holds, if that is not what the file holds.
-        behind: Option<Served>,
-    },
 }
 
 impl State {
