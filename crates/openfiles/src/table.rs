@@ -2,15 +2,15 @@
 
 use super::body::Body;
 use super::body_files::BodyFiles;
-use super::closing::{self, Orphan};
 use super::commit::{Commit, CommitResult, CommitStep};
 use super::contents::{Contents, OperationError, Stored, WaitPolicy};
 use super::follow::Followed;
+use super::generations::Recovery;
 use super::handle::Access;
 use super::kernel_pages::KernelPages;
+use super::note::{Orphan, find_orphans};
 use super::open_file::{Extend, OpenFile, Overlay};
 use super::recently_removed::RecentlyRemoved;
-use super::recovery::Recovery;
 use super::settings::TableSettings;
 use super::sharing::NotShared;
 use super::state::Refreshed;
@@ -135,7 +135,7 @@ impl FileTable {
     /// What the disk says.
     pub fn open(contents: Arc<dyn Contents>, settings: TableSettings) -> std::io::Result<Self> {
         let mut open = Recovery::read(&settings.disk);
-        let closed = closing::find_orphans(&settings.disk, &|note| !open.is_newer_than(note));
+        let closed = find_orphans(&settings.disk, &|note| !open.is_newer_than(note));
         open.number_after(closed.iter().map(|orphan| orphan.note.generation));
         let kept: Vec<String> = closed.iter().flat_map(Orphan::names).chain(open.names()).collect();
         let files = BodyFiles::open(&settings, &kept, open.left())?;
