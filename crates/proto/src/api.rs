@@ -26,6 +26,13 @@ use wayfs_wire::{RecallId, Room, ServerRoom};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PeerId(pub u64);
 
+/// Who is at the other end of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PeerRole {
+    Parent,
+    Child(OriginId),
+}
+
 /// What this replica is in its volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {

@@ -13,8 +13,10 @@
 //! Everything that a child is told leaves only when the batch that it rests upon is durable.
 
 pub(crate) mod access;
+pub(crate) mod catch;
 pub(crate) mod catches;
 pub(crate) mod echo_filter;
+mod former;
 pub(crate) mod interest;
 pub(crate) mod lapses;
 pub(crate) mod leases;
@@ -23,19 +25,21 @@ pub(crate) mod part;
 pub(crate) mod records;
 pub(crate) mod returning;
 pub(crate) mod rights;
+mod rights_table;
+mod sessions;
 pub(crate) mod stream;
 pub(crate) mod told;
 pub(crate) mod welcome;
 
-use crate::api::{Neighbour, PeerId};
-use crate::children::catches::Catch;
+use crate::api::PeerId;
+use crate::children::catch::Catch;
 use crate::children::echo_filter::EchoFilter;
+use crate::children::former::Returning;
 use crate::children::lapses::Lapses;
-use crate::children::leases::Parting;
-use crate::children::returning::Returning;
-use crate::children::rights::ChildRights;
-use crate::histories::comparing::Told;
-use crate::replica::{Core, PeerRole, Replica, StepError};
+use crate::children::rights_table::ChildRights;
+use crate::histories::told::Told;
+use crate::replica::core::Core;
+use crate::replica::errors::StepError;
 use crate::state::tables::{origin_key, pack, parse_origin_key, table, unpack};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -541,61 +545,11 @@ impl Children {
     }
 }
 
-impl<S: MetaStore> Replica<S> {
-    pub(crate) fn handle_peer_up(&mut self, peer: PeerId, neighbour: Neighbour) -> Result<(), StepError> {
-        if self.peers.contains_key(&peer) {
-            return Err(StepError::Peer(peer, "the session number is in use".to_owned()));
-        }
-        let (origin, kind) = match neighbour {
-            Neighbour::Parent => return self.handle_parent_up(peer),
-            Neighbour::ChildStation { origin } => (origin, ChildKind::Station),
-            Neighbour::ChildClient { origin } => (origin, ChildKind::Client),
-        };
-        if !self.core.serves() || origin == self.core.config.origin || origin == OriginId::GENESIS {
-            self.core.outputs.push_back(crate::api::Output::Disconnect { peer, reason: "no child of ours".to_owned() });
-            return Ok(());
-        }
-        self.children.note_lapse(origin, self.core.now, self.core.config.lease);
-        if let Some(old) = self.children.peer_of(origin) {
-            self.disconnect(old, "the child opened another session".to_owned());
-        }
-        if let Some(pause) = self.children.lapses.pause_of(origin, self.core.now) {
-            let reason = format!("kept others waiting again: may come back in {} s", pause.as_secs().max(1));
-            self.core.outputs.push_back(crate::api::Output::Disconnect { peer, reason });
-            return Ok(());
-        }
-        self.children.note_former_session(&self.core, origin);
-        if let Some(detached) = self.children.remove(origin) {
-            drop(detached);
-            self.children.unblock();
-        }
-        self.children.by_origin.insert(origin, Child::new(kind, Some(peer), ChildState::Greeting, self.core.now));
-        self.children.next_check = None;
-        self.peers.insert(peer, PeerRole::Child(origin));
-        self.contents.note_holders_moved(&self.core);
-        self.contents.ask_again(origin);
-        self.locks.locks_child_returns(&mut self.core, origin);
-        let cursor = self.children.station_cursors.get(&origin).copied().unwrap_or_default();
-        Children::write_child_row(&mut self.core, origin, kind, cursor);
-        Ok(())
-    }
-
-    pub(crate) fn handle_peer_down(&mut self, peer: PeerId) -> Result<(), StepError> {
-        self.forget_peer(peer);
-        Ok(())
-    }
-
-    /// A session is over.
-    pub(crate) fn forget_peer(&mut self, peer: PeerId) {
-        self.part_from(peer, Parting::Lost);
-    }
-
-    /// The same, by how it ended.
-    pub(crate) fn part_from(&mut self, peer: PeerId, parting: Parting) {
-        match self.peers.remove(&peer) {
-            None => {}
-            Some(PeerRole::Parent) => self.parent_lost(),
-            Some(PeerRole::Child(origin)) => self.child_lost(origin, parting),
-        }
-    }
+/// How a session with a child ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Parting {
+    /// Nobody knows whether the child does: it may trust what it was told until its lease ends.
+    Lost,
+    /// The child said that it trusts nothing any more that it was told.
+    Left,
 }

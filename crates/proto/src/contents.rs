@@ -26,9 +26,12 @@
 
 pub(crate) mod access;
 pub(crate) mod announced;
+pub(crate) mod answers;
+mod coming;
 pub(crate) mod declared;
 pub(crate) mod denied;
 mod duty;
+pub(crate) mod first_rows;
 pub(crate) mod floors;
 pub(crate) mod forgotten;
 pub(crate) mod former;
@@ -37,79 +40,48 @@ pub(crate) mod held;
 pub(crate) mod holders;
 pub(crate) mod ledger;
 pub(crate) mod lent;
+pub(crate) mod losses;
 pub(crate) mod lost;
+pub(crate) mod missing;
 pub(crate) mod named;
+mod named_looks;
+pub(crate) mod owed;
 mod own_looks;
 pub(crate) mod own_rows;
 pub(crate) mod previous;
 pub(crate) mod propagation;
 pub(crate) mod pushing;
 pub(crate) mod recount;
+pub(crate) mod replaced;
+pub(crate) mod replacing;
 mod rest;
+pub(crate) mod seeking;
 pub(crate) mod superseded;
+pub(crate) mod tally;
 pub(crate) mod vanished;
+pub(crate) mod weight;
 
 use crate::api::Output;
 use crate::children::Children;
 use crate::contents::announced::Announced;
-use crate::contents::duty::{Duty, Said};
+use crate::contents::duty::{Author, Carrier, Duty, Keeper, Said};
 use crate::contents::floors::Floors;
-use crate::contents::previous::PREVIOUS;
-use crate::contents::superseded::Superseded;
-use crate::contents::vanished::VANISHED;
+use crate::contents::missing::{HOLDERS_MAX, Missing};
+use crate::contents::owed::{Owed, size_of};
+use crate::contents::replaced::Superseded;
 use crate::replica::composition::Position;
-use crate::replica::{Core, Replica, StepError};
-pub(crate) use crate::state::tables::table::AWAITED;
+use crate::replica::core::Core;
+use crate::state::of_record::content_of;
+use crate::state::tables::table::{AWAITED, PREVIOUS, VANISHED};
 use crate::state::tables::{after_prefix, pack, parse_root_key, record_key, root_key, root_prefix, table, unpack};
 use crate::upstream::Uplink;
-use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wayfs_tree::Effect;
 use wayfs_types::{Content, FileId, MetaStore, Op, OriginId, Record, RecordId, StorageError, Time, Top, WallTime};
 use wayfs_wire::HeldVersion;
 
-/// Most children remembered as holders of one version.
-pub(crate) const HOLDERS_MAX: usize = 8;
-/// Most records that have not come and of which the home remembers who has contents.
-const EARLY_MAX: usize = 65_536;
 /// Most versions remembered as stable one by one.
 const STABLE_MAX: usize = 65_536;
-
-/// Contents that our parent does not have.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Owed {
-    pub(crate) file: FileId,
-    pub(crate) content: Content,
-}
-
-/// Contents that we do not have and a child does.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Missing {
-    pub(crate) file: FileId,
-    /// The version under which the view shows it: not the record's own if equal contents met.
-    pub(crate) version: RecordId,
-    pub(crate) content: Content,
-    /// Children that said they have it, newest last.
-    pub(crate) holders: Vec<OriginId>,
-    /// When a station first said that all of it is durable there.
-    pub(crate) safe: Option<WallTime>,
-    /// Children that could give it if no holder can: it makes nothing safe.
-    pub(crate) spares: Vec<OriginId>,
-    /// Who has it by its writer's word.
-    pub(crate) claimed: Option<OriginId>,
-}
-
-impl Missing {
-    /// Contents of which nobody is on record yet.
-    pub(crate) const fn of(file: FileId, version: RecordId, content: Content) -> Self {
-        Self { file, version, content, holders: Vec::new(), safe: None, spares: Vec::new(), claimed: None }
-    }
-
-    /// Everybody on record, who is to be asked last first.
-    pub(crate) fn everybody(&self) -> impl Iterator<Item = OriginId> + '_ {
-        self.spares.iter().chain(&self.holders).copied()
-    }
-}
 
 /// Whose record names a content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,7 +123,7 @@ pub(crate) struct Contents {
     /// declared lost and that we have: what the parent says of what came later does not hold for them.
     sought: BTreeMap<RecordId, HeldVersion>,
     /// Versions that the home declared lost: whoever waits for them waits no longer.
-    lost_news: Vec<crate::contents::declared::LossNews>,
+    lost_news: Vec<crate::contents::losses::LossNews>,
     floors: Floors,
 }
 
@@ -609,57 +581,37 @@ impl Contents {
     }
 }
 
-/// The content that a record names, and its file.
-pub(crate) fn content_of(record: &Record) -> Option<(FileId, &Content)> {
-    match &record.op {
-        Op::Create { content, .. } => Some((FileId::made_by(record.id), content)),
-        Op::Store { file, content, .. } => Some((*file, content)),
-        Op::Mkdir { .. }
-        | Op::Link { .. }
-        | Op::Unlink { .. }
-        | Op::Rmdir { .. }
-        | Op::Rename { .. }
-        | Op::Exchange { .. }
-        | Op::SetAttr { .. }
-        | Op::SetXattr { .. }
-        | Op::Resolve { .. }
-        | Op::Touch
-        | Op::Skip { .. }
-        | Op::Lost { .. } => None,
-    }
-}
-
-pub(crate) fn size_of(content: &Content) -> i64 {
-    i64::try_from(content.size()).unwrap_or(i64::MAX / 2)
-}
-
-impl<S: MetaStore> Replica<S> {
-    /// [`crate::Input::ContentsHere`].
-    pub(crate) fn handle_contents_here(&mut self, tops: &[Top]) -> Result<(), StepError> {
-        tops.iter().try_for_each(|top| self.handle_content_here(*top))
+impl Contents {
+    fn keeper(&self) -> Option<&Keeper> {
+        if let Duty::Keeps(keeper) = &self.duty { Some(keeper) } else { None }
     }
 
-    fn handle_content_here(&mut self, top: Top) -> Result<(), StepError> {
-        let named = Contents::records_with(&mut self.core, top)?;
-        if named.is_empty() {
-            self.contents.announced.add(top, self.core.now);
-            self.contents.owe_what_came_late(&mut self.core, top)?;
-        }
-        for record in named {
-            let Some(missing) = Contents::missing(&mut self.core, record)? else {
-                self.take_back(record)?;
-                continue;
-            };
-            self.contents.settle_missing(&mut self.core, &mut self.children, record, &missing);
-            if self.contents.keeper().is_some() {
-                self.take_back(record)?;
-                Contents::renew_previous(&mut self.core, missing.file, missing.version, &missing.content)?;
-                self.contents.let_go_older(&mut self.core, record)?;
-                Contents::tell_who_waits(&mut self.children, record, &missing);
-            } else {
-                self.contents.owe(&mut self.core, record, missing.file, missing.content)?;
-            }
-        }
-        Ok(())
+    fn keeper_mut(&mut self) -> Option<&mut Keeper> {
+        if let Duty::Keeps(keeper) = &mut self.duty { Some(keeper) } else { None }
+    }
+
+    fn carrier(&self) -> Option<&Carrier> {
+        if let Duty::Carries(carrier) = &self.duty { Some(carrier) } else { None }
+    }
+
+    fn carrier_mut(&mut self) -> Option<&mut Carrier> {
+        if let Duty::Carries(carrier) = &mut self.duty { Some(carrier) } else { None }
+    }
+
+    fn author(&self) -> Option<&Author> {
+        if let Duty::Answers(author) = &self.duty { Some(author) } else { None }
+    }
+
+    fn author_mut(&mut self) -> Option<&mut Author> {
+        if let Duty::Answers(author) = &mut self.duty { Some(author) } else { None }
+    }
+
+    /// What our parent was told in the present session, if we answer for anything and there is one.
+    fn said(&self) -> Option<&Said> {
+        self.author()?.said.as_ref()
+    }
+
+    fn said_mut(&mut self) -> Option<&mut Said> {
+        self.author_mut()?.said.as_mut()
     }
 }

@@ -3,26 +3,31 @@
 
 pub(crate) mod comparing;
 pub(crate) mod fork;
+pub(crate) mod forked;
 pub(crate) mod found_lost;
 pub(crate) mod gaps;
 pub(crate) mod identity;
 pub(crate) mod lives;
+pub(crate) mod lost;
+pub(crate) mod openings;
 pub(crate) mod renamed;
 pub(crate) mod restored;
 pub(crate) mod restoring;
 pub(crate) mod rewriting;
+pub(crate) mod skipped;
 pub(crate) mod succession;
+pub(crate) mod successor;
 pub(crate) mod taken_back;
 pub(crate) mod takeover;
+pub(crate) mod told;
 pub(crate) mod written_over;
 
-use crate::histories::comparing::Goes;
-use crate::histories::fork::Fork;
-use crate::histories::gaps::{Gap, Gaps};
-use crate::histories::lives::Lives;
-use crate::histories::succession::Succession;
+use crate::histories::forked::{Fork, Goes};
+use crate::histories::openings::Lives;
+use crate::histories::skipped::{Gap, Gaps};
+use crate::histories::successor::Succession;
 use crate::mirror::Mirror;
-use crate::replica::Core;
+use crate::replica::core::Core;
 use std::collections::BTreeMap;
 use wayfs_types::{FileId, MetaStore, NodeId, OriginId, RecordId, Time};
 use wayfs_wire::Stamp;
@@ -103,7 +108,7 @@ impl Histories {
     }
 
     /// What of a takeover's findings is in the store now.
-    pub(crate) fn note_found_kept(&mut self, found: &(found_lost::Kind, FileId)) {
+    pub(crate) fn note_found_kept(&mut self, found: &(crate::histories::lost::Kind, FileId)) {
         self.fork.lost.unkept.remove(found);
     }
 

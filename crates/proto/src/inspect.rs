@@ -1,37 +1,22 @@
 //! Looking at a replica without changing it.
 
-use crate::contents::lent::Lent;
-use crate::contents::previous::{PREVIOUS, Previous};
-use crate::contents::{Missing, Owed, content_of};
+use crate::contents::missing::Missing;
+use crate::contents::owed::{Lent, Owed, waiting_row};
+use crate::contents::replaced::Previous;
 use crate::replica::Replica;
 use crate::report::{ContentInUse, ContentMissing, ContentWaiting, ContentsPage, OpenConflict, Progress, QueueItem};
-use crate::state::log::LogEntry;
+use crate::state::log_entry::LogEntry;
+use crate::state::of_record::{content_of, file_of};
 use crate::state::position::{LogPosition, log_key};
+use crate::state::tables::table::PREVIOUS;
 use crate::state::tables::{
     KeyKind, image_key, kind_range, parse_image_key, parse_record_key, record_key, table, unpack, unpack_view,
 };
 use wayfs_types::request::Level;
 use wayfs_types::{
-    Admitted, Content, Entry, Facts, FileId, Image, Key, MetaStore, Name, NodeId, Op, Origin, OriginId, RecordId,
+    Admitted, Content, Entry, Facts, FileId, Image, Key, MetaStore, Name, NodeId, Origin, OriginId, RecordId,
     StorageError,
 };
-
-/// The file that an operation is about.
-pub(crate) fn file_of(op: &Op, id: RecordId) -> Option<FileId> {
-    match op {
-        Op::Create { .. } | Op::Mkdir { .. } => Some(FileId::made_by(id)),
-        Op::Link { file, .. }
-        | Op::Unlink { file, .. }
-        | Op::Rmdir { file, .. }
-        | Op::Rename { file, .. }
-        | Op::Exchange { file, .. }
-        | Op::SetAttr { file, .. }
-        | Op::SetXattr { file, .. }
-        | Op::Store { file, .. }
-        | Op::Lost { file, .. } => Some(*file),
-        Op::Resolve { .. } | Op::Touch | Op::Skip { .. } => None,
-    }
-}
 
 /// Range of a table of images from after a key to its end.
 fn range_after(of: u8, after: Option<&Key>) -> (Vec<u8>, Vec<u8>) {
@@ -328,22 +313,4 @@ impl<S: MetaStore> Replica<S> {
             && self.core.state.log().tentative_len() == 0
             && self.contents.pushes_done()
     }
-}
-
-/// The file and the content of a row of versions that wait.
-pub(crate) fn waiting_row(of: u8, row: &[u8]) -> Result<(FileId, Content), StorageError> {
-    Ok(match of {
-        table::LENT => {
-            let lent: Lent = unpack(row)?;
-            (lent.file, lent.content)
-        }
-        table::MISSING => {
-            let missing: Missing = unpack(row)?;
-            (missing.file, missing.content)
-        }
-        _ => {
-            let owed: Owed = unpack(row)?;
-            (owed.file, owed.content)
-        }
-    })
 }

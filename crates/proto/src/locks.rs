@@ -1,30 +1,36 @@
 //! Advisory locks: of our own programs, of children, and those that the home alone gives.
 
+mod absent;
+pub(crate) mod asks;
 pub(crate) mod children;
 pub(crate) mod delegations;
+mod departed;
 pub(crate) mod grace;
+mod held_delegations;
 pub(crate) mod kept;
 pub(crate) mod left;
 pub(crate) mod mail;
+mod mailbox;
 pub(crate) mod relay;
+pub(crate) mod relays;
 pub(crate) mod requests;
+mod round;
 pub(crate) mod rounds;
 pub(crate) mod table;
 pub(crate) mod taken_along;
 pub(crate) mod vouched;
+mod vouchers;
 
 use crate::children::ChildKind;
-use crate::locks::delegations::LockDelegations;
-use crate::locks::grace::LockGrace;
-use crate::locks::kept::KeptLocks;
-use crate::locks::left::LeftLocks;
-use crate::locks::mail::LockMail;
-use crate::locks::relay::Relays;
-use crate::locks::requests::LockAsk;
-use crate::locks::rounds::LockRounds;
+use crate::locks::absent::{KeptLocks, LockGrace};
+use crate::locks::asks::LockAsk;
+use crate::locks::departed::LeftLocks;
+use crate::locks::held_delegations::LockDelegations;
+use crate::locks::mailbox::LockMail;
+use crate::locks::relays::Relays;
+use crate::locks::round::LockRounds;
 use crate::locks::table::{ANY_OWNER, LockTable};
-use crate::locks::taken_along::TakenAlong;
-use crate::locks::vouched::Vouched;
+use crate::locks::vouchers::{TakenAlong, Vouched};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use wayfs_types::request::{LockFamily, LockOwner, LockRequest, RequestId};

@@ -11,71 +11,26 @@
 
 mod committing;
 pub(crate) mod composition;
-mod core;
+pub(crate) mod core;
+pub(crate) mod errors;
 mod opening;
 mod reading;
 
-pub(crate) use self::core::{Core, ForRequests};
-
-use crate::api::{Input, Output, PeerId};
+use crate::api::{Input, Output, PeerId, PeerRole};
 use crate::children::Children;
 use crate::contents::Contents;
-use crate::contents::access::Found;
+use crate::contents::answers::Found;
 use crate::histories::Histories;
 use crate::locks::Locks;
 use crate::members::Members;
+use crate::replica::core::Core;
+use crate::replica::errors::StepError;
 use crate::requests::Requests;
 use crate::requests::watches::Watches;
 use crate::upstream::Uplink;
 use std::collections::BTreeMap;
-use wayfs_types::{MetaStore, OriginId, StorageError, Time, WallTime};
+use wayfs_types::{MetaStore, StorageError, Time, WallTime};
 use wayfs_wire::Down;
-
-/// Rows read at once when a table is gone through.
-pub(crate) const PAGE: usize = 1024;
-
-/// Why a replica cannot be opened.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum OpenError {
-    /// The store failed.
-    #[error(transparent)]
-    Storage(#[from] StorageError),
-    /// The store holds another volume, origin or role than the settings say.
-    #[error("this store belongs to {0}: open it with the settings it was made with")]
-    Foreign(String),
-}
-
-/// Why an origin cannot be granted.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum GrantError {
-    /// Only the home grants.
-    #[error("only the home of a volume admits to it")]
-    NotHome,
-    /// All 8,388,607 are taken.
-    #[error("no origin is left to grant")]
-    Exhausted,
-    /// The label is empty, longer than 64 bytes, or holds `/` or control characters.
-    #[error("a label is 1 to 64 bytes of printable text without a slash")]
-    Label,
-    /// The store failed.
-    #[error(transparent)]
-    Storage(#[from] StorageError),
-}
-
-/// Why an input had no effect.
-#[derive(Debug)]
-pub(crate) enum StepError {
-    /// The store failed.
-    Storage(StorageError),
-    /// The peer broke the protocol.
-    Peer(PeerId, String),
-}
-
-impl From<StorageError> for StepError {
-    fn from(error: StorageError) -> Self {
-        Self::Storage(error)
-    }
-}
 
 /// One replica of one volume. See the crate's documentation for what drives it.
 pub struct Replica<S> {
@@ -90,13 +45,6 @@ pub struct Replica<S> {
     pub(crate) locks: Locks,
     pub(crate) members: Members,
     pub(crate) histories: Histories,
-}
-
-/// Who is at the other end of a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PeerRole {
-    Parent,
-    Child(OriginId),
 }
 
 impl<S: MetaStore> Replica<S> {

@@ -1,6 +1,7 @@
 //! What time alone brings about.
 
-use crate::replica::{Replica, StepError};
+use crate::replica::Replica;
+use crate::replica::errors::StepError;
 use crate::state::overlay::Changed;
 use wayfs_types::{Admitted, Image, Key, MetaStore, Time};
 

@@ -2,7 +2,7 @@
 
 use crate::api::PeerId;
 use crate::children::{Child, ChildState, Children};
-use crate::histories::comparing::Told;
+use crate::histories::told::Told;
 use std::collections::BTreeMap;
 use wayfs_types::{CommitNumber, Life, OriginId, Quota, RecordId, Seal, WallTime};
 use wayfs_wire::ServerRoom;

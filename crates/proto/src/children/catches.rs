@@ -1,8 +1,9 @@
 //! Children that want to catch up with the home (`upstream/catching.rs`): each is answered when it was told all that the
 //! home had when it asked.
 
+use crate::children::catch::{Catch, Caught};
 use crate::children::{ChildState, Children};
-use crate::replica::Core;
+use crate::replica::core::Core;
 use crate::upstream::Uplink;
 use std::collections::VecDeque;
 use wayfs_types::{CommitNumber, MetaStore, OriginId};
@@ -11,24 +12,6 @@ use wayfs_wire::{AskId, Down};
 /// Most questions of one child that wait: of a station, as many as a few hundred clients have that open files to write in
 /// exclusive directories.
 pub(crate) const CATCHES_MAX: usize = 16_384;
-
-/// What a child that wants to catch up waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Catch {
-    /// The home's answer to our own question.
-    Home(AskId),
-    /// That it was told everything up to this change of ours.
-    Told(CommitNumber),
-}
-
-/// What a parent answers who was asked to catch up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Caught {
-    /// It was told all that the home had, and told it on.
-    Up,
-    /// It cannot reach the home.
-    CutOff,
-}
 
 impl Children {
     /// A child wants to catch up. Answers whether it asks too much.

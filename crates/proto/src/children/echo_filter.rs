@@ -1,11 +1,8 @@
 //! Which contents a child sent in this session, and so is not told again (`upstream/omitting.rs`).
 
-use crate::children::{Child, ChildState};
-use crate::contents::content_of;
-use crate::upstream::omitting::{ECHO_MAX, LEN_MIN};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use wayfs_types::{Content, Digest, Image, Inode, Key, OriginId, Record, RecordId};
+use wayfs_types::{Content, Digest, Image, Inode, Key, OriginId, RecordId};
 use wayfs_wire::KeyImage;
 
 /// Records whose contents a child is not to be told.
@@ -22,7 +19,7 @@ impl EchoFilter {
         *self = Self::default();
     }
 
-    fn add(&mut self, record: RecordId) {
+    pub(super) fn add(&mut self, record: RecordId) {
         if self.records.len() < ECHO_MAX {
             self.records.insert(record);
         }
@@ -71,15 +68,8 @@ fn take_out(inode: &mut Inode) -> Option<Digest> {
     Some(Digest::of(&std::mem::take(bytes)))
 }
 
-impl Child {
-    /// A record came from the child and took effect.
-    pub(crate) fn note_brought(&mut self, record: &Record) {
-        let is_told = matches!(self.state, ChildState::Scanning | ChildState::Live);
-        if let Some((_, Content::Inline(bytes))) = content_of(record)
-            && bytes.len() >= LEN_MIN
-            && is_told
-        {
-            self.echo_filter.add(record.id);
-        }
-    }
-}
+/// Shorter contents cost less than what stands for them.
+pub(crate) const LEN_MIN: usize = 64;
+
+/// Records that are remembered for one child. The contents of others come back.
+pub(crate) const ECHO_MAX: usize = 65_536;

@@ -7,20 +7,11 @@
 //! brought that.
 
 use crate::children::{Child, ChildState, Children};
-use crate::replica::Core;
+use crate::replica::core::Core;
+use crate::state::names::directories_of;
 use crate::state::overlay::Changed;
 use std::collections::{BTreeMap, BTreeSet};
-use wayfs_types::{FileId, Image, Inode, Key, MetaStore, OriginId, RecordId};
-
-/// Directories through which an inode is seen, as far as it lists its names.
-pub(crate) fn directories_of(inode: &Inode) -> impl Iterator<Item = FileId> {
-    inode.places.iter().chain(&inode.removed_from).map(|place| place.parent)
-}
-
-/// What others look at who see a file: those directories, and the file itself if it has names that it does not list.
-pub(crate) fn seen_at(file: FileId, inode: &Inode) -> impl Iterator<Item = FileId> {
-    directories_of(inode).chain(Some(file).filter(|_| inode.is_crowded()))
-}
+use wayfs_types::{FileId, Image, Key, MetaStore, OriginId, RecordId};
 
 /// The records that made an image what it is.
 fn made_by(image: &Image) -> impl Iterator<Item = RecordId> + use<> {

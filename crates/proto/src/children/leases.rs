@@ -1,22 +1,13 @@
 //! Leases of the children: for how long a silent one is waited for, and what is noted of those that kept others waiting.
 
-use crate::api::PeerId;
-use crate::children::ChildKind;
+use crate::api::{PeerId, PeerRole};
 use crate::children::lapses::Lapse;
-use crate::children::{Child, ChildState, Children};
-use crate::replica::{PeerRole, Replica, StepError};
+use crate::children::{Child, ChildKind, ChildState, Children, Parting};
+use crate::replica::Replica;
+use crate::replica::errors::StepError;
 use crate::state::tables::{origin_key, table};
 use std::time::Duration;
 use wayfs_types::{MetaStore, OriginId, Time};
-
-/// How a session with a child ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Parting {
-    /// Nobody knows whether the child does: it may trust what it was told until its lease ends.
-    Lost,
-    /// The child said that it trusts nothing any more that it was told.
-    Left,
-}
 
 impl Child {
     /// When to give it up: it is silent, or takes nothing of what it is sent.

@@ -1,13 +1,14 @@
 //! What the replicas below us say.
 
-use super::{ASKS_MAX, ChildState, ParkedAsk, WATCHES_MAX};
-use crate::api::PeerId;
-use crate::children::Children;
+use crate::api::{PeerId, PeerRole};
+use crate::children::{ASKS_MAX, ChildState, Children, ParkedAsk, WATCHES_MAX};
 use crate::contents::Contents;
-use crate::contents::access::ByWriter;
+use crate::contents::answers::ByWriter;
 use crate::histories::Histories;
 use crate::members::Members;
-use crate::replica::{Core, PeerRole, Replica, StepError};
+use crate::replica::Replica;
+use crate::replica::core::Core;
+use crate::replica::errors::StepError;
 use std::collections::BTreeSet;
 use wayfs_types::{FileId, Life, MetaStore, OriginId, StorageError};
 use wayfs_wire::{Down, FrameSerial, Message, Up};

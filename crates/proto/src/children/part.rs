@@ -9,7 +9,9 @@
 
 use crate::api::PeerId;
 use crate::children::Children;
-use crate::replica::{Core, Replica, StepError};
+use crate::replica::Replica;
+use crate::replica::core::Core;
+use crate::replica::errors::StepError;
 use crate::state::names::Committed;
 use crate::state::overlay::Changed;
 use wayfs_tree::{Lies, View, lies};

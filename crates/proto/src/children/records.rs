@@ -1,13 +1,16 @@
 //! Records that children send: who may send which, and what taking one sets off.
 
 use crate::api::PeerId;
-use crate::children::Children;
+use crate::children::echo_filter::LEN_MIN;
+use crate::children::{Child, ChildState, Children};
 use crate::contents::{Contents, Source};
 use crate::histories::Histories;
 use crate::members::Members;
-use crate::replica::{Replica, StepError};
-use crate::state::log::Attached;
-use wayfs_types::{Admitted, MetaStore, Op, OriginId, Seal};
+use crate::replica::Replica;
+use crate::replica::errors::StepError;
+use crate::state::log_entry::Attached;
+use crate::state::of_record::content_of;
+use wayfs_types::{Admitted, Content, MetaStore, Op, OriginId, Record, Seal};
 use wayfs_wire::{SentRecord, Span};
 
 impl<S: MetaStore> Replica<S> {
@@ -77,7 +80,7 @@ impl<S: MetaStore> Replica<S> {
             }
             if held && is_station {
                 self.contents.note_other_holder(&mut self.core, &mut self.children, &record, child)?;
-            } else if held && let Some((file, content)) = crate::contents::content_of(&record) {
+            } else if held && let Some((file, content)) = crate::state::of_record::content_of(&record) {
                 self.contents.note_held(&mut self.core, &mut self.children, child, record.id, file, content.clone())?;
             }
             Contents::account(&mut self.core, &mut self.children, child, record.id);
@@ -96,9 +99,9 @@ impl<S: MetaStore> Replica<S> {
         let source = Source::Child { origin: child, is_station, held };
         let content = self.contents.note_content(&mut self.core, &mut self.children, &record, &effect, source)?;
         Contents::keep_previous(&mut self.core, &record, &effect, previous)?;
-        let file = effect.file.or_else(|| crate::inspect::file_of(&record.op, record.id));
+        let file = effect.file.or_else(|| crate::state::of_record::file_of(&record.op, record.id));
         if let Some(file) = file {
-            if crate::contents::content_of(&record).is_some() {
+            if crate::state::of_record::content_of(&record).is_some() {
                 self.contents.note_sharing(&mut self.children, child, file, record.id);
             }
             self.core.state.stage_output(crate::api::Output::Applied { file, record: record.id, content });
@@ -111,5 +114,18 @@ impl<S: MetaStore> Replica<S> {
             self.core.state.stage_taken(record.id);
         }
         Ok(())
+    }
+}
+
+impl Child {
+    /// A record came from the child and took effect.
+    pub(crate) fn note_brought(&mut self, record: &Record) {
+        let is_told = matches!(self.state, ChildState::Scanning | ChildState::Live);
+        if let Some((_, Content::Inline(bytes))) = content_of(record)
+            && bytes.len() >= LEN_MIN
+            && is_told
+        {
+            self.echo_filter.add(record.id);
+        }
     }
 }

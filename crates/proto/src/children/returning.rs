@@ -12,55 +12,12 @@
 //! Nobody is waited for longer than a lease behind the start, nor behind the last word of the session before if there is no start.
 
 use crate::children::Children;
-use crate::replica::{Core, Replica};
-use std::collections::{BTreeMap, BTreeSet};
-use wayfs_types::{FileId, MetaStore, OriginId, Time};
+use crate::children::former::Former;
+use crate::replica::Replica;
+use crate::replica::core::Core;
+use std::collections::BTreeSet;
+use wayfs_types::{MetaStore, OriginId};
 use wayfs_wire::{Down, RecallId, Then};
-
-/// Who is expected to say more of a session that is over, or to have said all. A client stands here while it is away for less than a
-/// lease, or has started and not answered: there are as many as members, and so many directories as they had rights to.
-#[derive(Debug, Default)]
-pub(crate) struct Returning {
-    by_child: BTreeMap<OriginId, Former>,
-}
-
-/// What a child had when its session ended.
-#[derive(Debug)]
-struct Former {
-    /// Directories that it changed alone.
-    alone: BTreeSet<FileId>,
-    /// When it was heard last, or started anew.
-    since: Time,
-    /// The question in its new session.
-    asked: Option<RecallId>,
-}
-
-impl Returning {
-    /// A session is over in which a child had these alone.
-    fn note(&mut self, child: OriginId, alone: impl Iterator<Item = FileId>, heard: Time) {
-        let mut alone = alone.peekable();
-        if let Some(former) = self.by_child.get_mut(&child) {
-            former.asked = None;
-            former.alone.extend(alone);
-        } else if alone.peek().is_some() {
-            self.by_child.insert(child, Former { alone: alone.collect(), since: heard, asked: None });
-        }
-    }
-
-    /// Whether somebody else may have changed something here of which nothing has come yet.
-    pub(crate) fn is_anothers(&self, child: OriginId, file: &FileId) -> bool {
-        self.by_child.iter().any(|(other, former)| *other != child && former.alone.contains(file))
-    }
-
-    /// A child went for good, or nobody waits for it.
-    pub(crate) fn forget(&mut self, child: OriginId) {
-        self.by_child.remove(&child);
-    }
-
-    pub(crate) fn first(&self) -> Option<Time> {
-        self.by_child.values().map(|former| former.since).min()
-    }
-}
 
 impl<S: MetaStore> Replica<S> {
     /// A child has told what it knows of, and goes on to say what it did.

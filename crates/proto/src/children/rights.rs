@@ -5,86 +5,14 @@
 //! the same directories, and a look waits for the claims before it. Nobody waits for a child that does not take rights,
 //! and for no child longer than a lease.
 
-use crate::children::interest::directories_of;
+use crate::children::rights_table::{CLAIMS_MAX, Call, Claim};
 use crate::children::{ChildState, Children};
-use crate::replica::{Core, Replica};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use crate::replica::Replica;
+use crate::replica::core::Core;
+use crate::state::names::directories_of;
+use std::collections::BTreeSet;
 use wayfs_types::{FileId, MetaStore, OriginId, StorageError, Time};
 use wayfs_wire::{AskId, Down, Question, RecallId, Then, Up};
-
-/// Claims of all children that wait. One more is granted at once: a child that claims so much has no use of the order.
-const CLAIMS_MAX: usize = 16_384;
-
-/// The table of a parent.
-#[derive(Debug, Default)]
-pub(crate) struct ChildRights {
-    alone: BTreeMap<FileId, OriginId>,
-    claims: VecDeque<Claim>,
-    /// What children were asked to give back, by child and number.
-    calls: BTreeMap<(OriginId, RecallId), Call>,
-    last: RecallId,
-    /// Children to whom something is to be said.
-    pub(crate) posted: BTreeSet<OriginId>,
-}
-
-#[derive(Debug)]
-struct Claim {
-    child: OriginId,
-    ask: AskId,
-    files: BTreeSet<FileId>,
-    /// Who was asked for all of them.
-    called: BTreeSet<OriginId>,
-}
-
-#[derive(Debug)]
-struct Call {
-    files: Vec<FileId>,
-    since: Time,
-}
-
-impl ChildRights {
-    fn is_called(&self, child: OriginId, mut of: impl FnMut(&FileId) -> bool) -> bool {
-        let calls = self.calls.range((child, RecallId(0))..=(child, RecallId(u64::MAX)));
-        calls.into_iter().any(|(_, call)| call.files.iter().any(&mut of))
-    }
-
-    /// A child is gone, with all that it had.
-    pub(crate) fn forget(&mut self, child: OriginId) {
-        self.take(child);
-    }
-
-    /// A session is over: answers what its child had alone.
-    pub(crate) fn take(&mut self, child: OriginId) -> Vec<FileId> {
-        self.claims.retain(|claim| claim.child != child);
-        self.calls.retain(|(called, _), _| *called != child);
-        let alone = self.alone.iter().filter(|(_, holder)| **holder == child).map(|(file, _)| *file).collect();
-        self.alone.retain(|_, holder| *holder != child);
-        alone
-    }
-
-    /// A number for a question.
-    pub(crate) fn next_recall(&mut self) -> RecallId {
-        self.last = self.last.next();
-        self.last
-    }
-
-    /// A child looks at a directory no more.
-    pub(crate) fn leave(&mut self, child: OriginId, file: FileId) {
-        if self.alone.get(&file) == Some(&child) {
-            self.alone.remove(&file);
-        }
-    }
-
-    fn end_call(&mut self, child: OriginId, serial: RecallId) {
-        for file in self.calls.remove(&(child, serial)).map(|call| call.files).unwrap_or_default() {
-            self.leave(child, file);
-        }
-    }
-
-    fn first_call(&self) -> Option<Time> {
-        self.calls.values().map(|call| call.since).min()
-    }
-}
 
 impl<S: MetaStore> Replica<S> {
     /// What a child says about rights.

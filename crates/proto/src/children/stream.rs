@@ -3,7 +3,8 @@
 use crate::children::interest::is_interesting;
 use crate::children::told::{ImageFrame, Row, Told};
 use crate::children::{Child, ChildState, Children, ParkedAsk};
-use crate::replica::{Core, Replica};
+use crate::replica::Replica;
+use crate::replica::core::Core;
 use crate::state::names::{crowded_in, stored_names};
 use crate::state::tables::{self, entries_from, entries_until, parse_image_key, table};
 use std::collections::BTreeSet;

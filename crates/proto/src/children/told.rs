@@ -7,7 +7,7 @@
 
 use crate::children::Children;
 use crate::children::echo_filter::EchoFilter;
-use crate::replica::Core;
+use crate::replica::core::Core;
 use crate::state::tables::{change_key, number_key, parse_change, table};
 use bytes::Bytes;
 use std::collections::BTreeMap;

@@ -1,12 +1,12 @@
 //! The beginning of a child's session: what it is told of us, and from where it goes on.
 
 use crate::api::PeerId;
-use crate::children::ChildKind;
-use crate::children::{ChildState, Children, REFRESH_MAX};
+use crate::children::{ChildKind, ChildState, Children, REFRESH_MAX};
 use crate::contents::Contents;
 use crate::histories::Histories;
-use crate::histories::lives::Cursor;
-use crate::replica::{Replica, StepError};
+use crate::histories::openings::Cursor;
+use crate::replica::Replica;
+use crate::replica::errors::StepError;
 use std::collections::BTreeSet;
 use wayfs_types::{Admitted, CommitNumber, FileId, Key, MetaStore, OriginId};
 use wayfs_wire::{Applied, Down, Resume};

@@ -5,34 +5,17 @@
 //! one from the moment that the home tells it to wait no longer. While the report is there the version is lost; without it, it is
 //! not known what became of it: the file was written anew, or the report is on its way.
 
-use crate::contents::lost::{LOST, Lost};
-use crate::contents::vanished::{VANISHED, Vanished};
-use crate::contents::{Contents, Missing};
-use crate::replica::Core;
+use crate::contents::Contents;
+use crate::contents::losses::{LossNews, Lost, Vanished};
+use crate::contents::missing::Missing;
+use crate::replica::core::Core;
 use crate::report::LostContent;
+use crate::state::tables::table::{LOST, VANISHED};
 use crate::state::tables::{pack, parse_record_key, record_key, table, unpack};
-use wayfs_types::{Conflict, Content, Fact, Facts, FileId, Image, Key, MetaStore, RecordId, StorageError};
+use wayfs_types::{Content, Fact, Facts, Image, Key, MetaStore, RecordId, StorageError};
 
 /// In place of the report of a loss: it is not here yet, or there is none.
 const UNREPORTED: RecordId = RecordId::GENESIS;
-
-/// A report of a loss that came.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct LossNews {
-    pub(crate) file: FileId,
-    /// The version whose bytes are lost.
-    pub(crate) version: RecordId,
-    /// The record that says so.
-    pub(crate) report: RecordId,
-    /// Whether an older content stands in its place.
-    pub(crate) is_replaced: bool,
-}
-
-impl LossNews {
-    pub(crate) fn of(id: RecordId, report: &Conflict) -> Self {
-        Self { file: report.file, version: report.record, report: id, is_replaced: !report.is_bare_loss() }
-    }
-}
 
 /// What became of a version, as far as is known here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

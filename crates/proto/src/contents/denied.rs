@@ -13,10 +13,11 @@
 //! there is looked at again in the next session (`Contents::retell_gone`).
 
 use crate::children::Children;
-use crate::contents::access::{ByWriter, Denial};
+use crate::contents::Contents;
+use crate::contents::answers::{ByWriter, Denial};
 use crate::contents::duty::Carrier;
-use crate::contents::{Contents, Missing};
-use crate::replica::Core;
+use crate::contents::missing::Missing;
+use crate::replica::core::Core;
 use crate::state::tables::{pack, record_key, table};
 use wayfs_types::{MetaStore, RecordId, StorageError};
 

@@ -6,13 +6,12 @@
 //!   wrote until it is stable   the next one has it        and decides what is lost
 //! ```
 
-use crate::contents::access::Denial;
-use crate::contents::lent::Replacing;
-use crate::contents::lost::Seeking;
-use crate::contents::named::Named;
+use crate::contents::answers::Denial;
+use crate::contents::named_looks::Named;
 use crate::contents::own_looks::OwnLooks;
-use crate::contents::superseded::Superseded;
-use crate::contents::{Contents, EARLY_MAX};
+use crate::contents::replaced::Superseded;
+use crate::contents::replacing::Replacing;
+use crate::contents::seeking::Seeking;
 use crate::replica::composition::Position;
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_types::{OriginId, RecordId, Time};
@@ -148,37 +147,5 @@ pub(super) struct Said {
     pub(super) former_wanted: BTreeMap<OriginId, u64>,
 }
 
-impl Contents {
-    pub(super) fn keeper(&self) -> Option<&Keeper> {
-        if let Duty::Keeps(keeper) = &self.duty { Some(keeper) } else { None }
-    }
-
-    pub(super) fn keeper_mut(&mut self) -> Option<&mut Keeper> {
-        if let Duty::Keeps(keeper) = &mut self.duty { Some(keeper) } else { None }
-    }
-
-    pub(super) fn carrier(&self) -> Option<&Carrier> {
-        if let Duty::Carries(carrier) = &self.duty { Some(carrier) } else { None }
-    }
-
-    pub(super) fn carrier_mut(&mut self) -> Option<&mut Carrier> {
-        if let Duty::Carries(carrier) = &mut self.duty { Some(carrier) } else { None }
-    }
-
-    pub(super) fn author(&self) -> Option<&Author> {
-        if let Duty::Answers(author) = &self.duty { Some(author) } else { None }
-    }
-
-    pub(super) fn author_mut(&mut self) -> Option<&mut Author> {
-        if let Duty::Answers(author) = &mut self.duty { Some(author) } else { None }
-    }
-
-    /// What our parent was told in the present session, if we answer for anything and there is one.
-    pub(super) fn said(&self) -> Option<&Said> {
-        self.author()?.said.as_ref()
-    }
-
-    pub(super) fn said_mut(&mut self) -> Option<&mut Said> {
-        self.author_mut()?.said.as_mut()
-    }
-}
+/// Most records that have not come and of which the home remembers who has contents.
+const EARLY_MAX: usize = 65_536;

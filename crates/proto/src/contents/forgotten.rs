@@ -3,12 +3,13 @@
 //! Who answers for them writes again what its view shows (`histories/restored.rs`). What was kept for the former name goes home by the
 //! new one; what had been written over goes nowhere.
 
-use crate::contents::lent::Lent;
-use crate::contents::vanished::{VANISHED, Vanished};
-use crate::contents::{Contents, Owed};
+use crate::contents::Contents;
+use crate::contents::losses::Vanished;
+use crate::contents::owed::{Lent, Owed};
 use crate::histories::Histories;
 use crate::histories::written_over::Confirmed;
 use crate::replica::Replica;
+use crate::state::tables::table::VANISHED;
 use crate::state::tables::{origin_range, parse_record_key, record_key, table, unpack};
 use wayfs_types::{Content, MetaStore, OriginId, RecordId, StorageError};
 

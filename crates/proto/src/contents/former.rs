@@ -12,12 +12,13 @@
 //! ```
 
 use crate::children::Children;
+use crate::contents::Contents;
 use crate::contents::duty::Duty;
-use crate::contents::lent::Lent;
-use crate::contents::{Contents, Owed};
-use crate::replica::Core;
+use crate::contents::owed::{Lent, Owed};
+use crate::replica::core::Core;
 use crate::state::tables::{origin_range, parse_record_key, table, unpack};
-use crate::upstream::{Uplink, UplinkState};
+use crate::upstream::Uplink;
+use crate::upstream::line::UplinkState;
 use std::collections::BTreeMap;
 use wayfs_types::{Content, Fact, Facts, FileId, MetaStore, OriginId, RecordId, StorageError};
 use wayfs_wire::{AskedVersion, FACTS_MAX, HeldVersion, LentVersion, Up};

@@ -1,10 +1,13 @@
 //! What a parent notes when a child says that it has contents.
 
 use crate::children::Children;
-use crate::contents::access::Offer;
-use crate::contents::{AWAITED, Contents, HOLDERS_MAX, content_of};
+use crate::contents::Contents;
+use crate::contents::answers::Offer;
+use crate::contents::missing::HOLDERS_MAX;
 use crate::histories::Histories;
-use crate::replica::Core;
+use crate::replica::core::Core;
+use crate::state::of_record::content_of;
+use crate::state::tables::table::AWAITED;
 use crate::state::tables::{pack, record_key, table};
 use wayfs_types::{MetaStore, OriginId, Record, RecordId, StorageError};
 use wayfs_wire::Down;

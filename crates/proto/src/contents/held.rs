@@ -9,9 +9,13 @@
 
 use crate::api::{Output, PeerId};
 use crate::children::Children;
-use crate::contents::access::Offer;
-use crate::contents::{AWAITED, Contents, Missing, Owed, size_of};
-use crate::replica::{Core, StepError};
+use crate::contents::Contents;
+use crate::contents::answers::Offer;
+use crate::contents::missing::Missing;
+use crate::contents::owed::{Owed, size_of};
+use crate::replica::core::Core;
+use crate::replica::errors::StepError;
+use crate::state::tables::table::AWAITED;
 use crate::state::tables::{origin_range, pack, parse_record_key, record_key, root_key, table, unpack};
 use crate::upstream::Uplink;
 use std::collections::BTreeSet;

@@ -2,9 +2,11 @@
 
 use crate::api::{Holder, PeerId};
 use crate::children::Children;
-use crate::contents::vanished::VANISHED;
-use crate::contents::{Contents, HOLDERS_MAX, Missing};
-use crate::replica::{Core, Replica};
+use crate::contents::Contents;
+use crate::contents::missing::{HOLDERS_MAX, Missing};
+use crate::replica::Replica;
+use crate::replica::core::Core;
+use crate::state::tables::table::VANISHED;
 use crate::state::tables::{after_prefix, parse_root_key, record_key, root_prefix, table, unpack};
 use wayfs_types::{FileId, MetaStore, OriginId, RecordId, StorageError};
 use wayfs_wire::Down;
@@ -26,7 +28,7 @@ enum HolderPresence {
 impl<S: MetaStore> Replica<S> {
     /// [`crate::Input::Fetched`]: a child has a copy now.
     pub(crate) fn handle_fetched(&mut self, peer: PeerId, file: FileId) {
-        let Some(crate::replica::PeerRole::Child(child)) = self.peers.get(&peer).copied() else { return };
+        let Some(crate::api::PeerRole::Child(child)) = self.peers.get(&peer).copied() else { return };
         if !self.contents.copies.contains_key(&file) {
             self.contents.copies_order.push_back(file);
         }

@@ -5,14 +5,16 @@
 
 use crate::contents::Contents;
 use crate::contents::duty::Duty;
-use crate::inspect::waiting_row;
-use crate::replica::{Core, Replica};
-use crate::state::log::{Log, LogItem};
-use crate::state::position::LogPosition;
+use crate::contents::owed::waiting_row;
+use crate::contents::tally::OwnProgress;
+use crate::contents::weight::Weight;
+use crate::replica::Replica;
+use crate::replica::core::Core;
+use crate::state::log::Log;
+use crate::state::log_item::LogItem;
 use crate::state::tables::{origin_range, parse_record_key, table};
-use std::collections::BTreeMap;
 use std::ops::Add;
-use wayfs_types::{MetaStore, Op, StorageError, WallTime};
+use wayfs_types::{MetaStore, StorageError, WallTime};
 
 /// Writers of whom the oldest version is looked up for a look.
 const WRITERS_MAX: usize = 256;
@@ -62,100 +64,6 @@ pub struct Ledger {
     pub at_station: Option<Amount>,
     /// What the home lacks: record or contents. At a client of its own records, at a station of all below it.
     pub home_lacks: Amount,
-}
-
-/// What one record weighs.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Weight {
-    /// 1, or 0 for one that only closes a gap of numbers.
-    records: u64,
-    /// Bytes of contents that travel in it.
-    bytes: u64,
-}
-
-impl Weight {
-    pub(crate) fn of(op: &Op) -> Self {
-        let bytes = match op {
-            Op::Create { content, .. } | Op::Store { content, .. } if content.root().is_none() => content.size(),
-            Op::Create { .. }
-            | Op::Mkdir { .. }
-            | Op::Link { .. }
-            | Op::Unlink { .. }
-            | Op::Rmdir { .. }
-            | Op::Rename { .. }
-            | Op::SetAttr { .. }
-            | Op::SetXattr { .. }
-            | Op::Store { .. }
-            | Op::Resolve { .. }
-            | Op::Touch
-            | Op::Skip { .. }
-            | Op::Lost { .. }
-            | Op::Exchange { .. } => 0,
-        };
-        Self { records: u64::from(!matches!(op, Op::Skip { .. })), bytes }
-    }
-
-    pub(crate) fn add(&mut self, other: Self) {
-        self.records += other.records;
-        self.bytes += other.bytes;
-    }
-
-    pub(crate) fn subtract(&mut self, other: Self) {
-        self.records -= other.records;
-        self.bytes -= other.bytes;
-    }
-}
-
-/// Records of a log beyond a mark. The mark goes through the log in order.
-#[derive(Debug, Default)]
-pub(crate) struct Tally {
-    /// What is beyond the mark.
-    pub(crate) beyond: Weight,
-    through: u64,
-    /// Positions before this one are not beyond it.
-    next: LogPosition,
-}
-
-impl Tally {
-    pub(crate) fn append(&mut self, item: &LogItem) {
-        if item.id.sequence() > self.through {
-            self.beyond.add(item.weight);
-        }
-    }
-
-    pub(crate) fn forget(&mut self, item: &LogItem) {
-        if item.id.sequence() > self.through {
-            self.beyond.subtract(item.weight);
-        }
-    }
-
-    /// The mark went on.
-    pub(crate) fn advance(&mut self, items: &BTreeMap<LogPosition, LogItem>, through: u64) {
-        if through <= self.through {
-            return;
-        }
-        for (position, item) in items.range(self.next..) {
-            if item.id.sequence() > through {
-                break;
-            }
-            if item.id.sequence() > self.through {
-                self.beyond.subtract(item.weight);
-            }
-            self.next = position.next();
-        }
-        self.through = through;
-    }
-
-    /// Whether a record is beyond the mark.
-    const fn has_beyond(&self, item: &LogItem) -> bool {
-        item.id.sequence() > self.through
-    }
-
-    /// The first record beyond the mark that is an update.
-    fn oldest(&self, items: &BTreeMap<LogPosition, LogItem>) -> Option<WallTime> {
-        let mut beyond = items.range(self.next..).map(|(_, item)| item);
-        beyond.find(|item| item.id.sequence() > self.through && item.weight.records > 0).map(|item| item.time)
-    }
 }
 
 impl Log {
@@ -264,15 +172,6 @@ impl<S: MetaStore> Replica<S> {
         };
         Ok((here, at_station))
     }
-}
-
-/// How far a client's own records have come elsewhere.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct OwnProgress {
-    /// All through this one are safe.
-    pub(crate) safe: u64,
-    /// All through this one are visible.
-    pub(crate) visible: u64,
 }
 
 impl Contents {

@@ -18,20 +18,23 @@
 
 use crate::api::{Output, PeerId};
 use crate::children::Children;
-use crate::contents::access::Offer;
+use crate::contents::Contents;
+use crate::contents::answers::Offer;
 use crate::contents::duty::{Author, Keeper};
-use crate::contents::lost::LOST;
-use crate::contents::vanished::VANISHED;
-use crate::contents::{Contents, HOLDERS_MAX, Missing, Owed, size_of};
+use crate::contents::missing::{HOLDERS_MAX, Missing};
+use crate::contents::owed::{Lent, Owed, size_of};
+use crate::contents::replacing::PASS_PAUSE;
 use crate::histories::Histories;
-use crate::replica::{Core, PAGE, Replica, StepError};
-use crate::state::tables::{origin_range, pack, parse_record_key, record_key, root_key, table, unpack};
+use crate::replica::Replica;
+use crate::replica::core::Core;
+use crate::replica::errors::StepError;
+use crate::state::tables::table::{LOST, VANISHED};
+use crate::state::tables::{PAGE, origin_range, pack, parse_record_key, record_key, root_key, table, unpack};
 use crate::state::totals::Totals;
 use crate::upstream::Uplink;
-use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
-use wayfs_types::{Admitted, Content, FileId, MetaStore, OriginId, RecordId, StorageError, Time};
+use wayfs_types::{Admitted, Content, FileId, MetaStore, OriginId, RecordId, StorageError};
 use wayfs_wire::{Down, HeldVersion, LentVersion, Stamp, Up};
 
 /// Most versions in one message.
@@ -41,83 +44,7 @@ const SENT_HOME_MAX: usize = 1024;
 /// A holder that has been away for so long is replaced: long enough for a restart, short enough that its loss is
 /// noticed within the minute.
 pub(crate) const AWAY_MAX: Duration = Duration::from_secs(30);
-/// Pause between two parts of a pass over what is missing, and how many rows one part reads.
-const PASS_PAUSE: Duration = Duration::from_secs(1);
 const PASS_PART: usize = 1024;
-
-/// Contents that a parent took over from us and that the home does not have yet.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Lent {
-    pub(crate) file: FileId,
-    pub(crate) content: Content,
-    /// The store that has it; `None` if the parent never named itself.
-    pub(crate) to: Option<Stamp>,
-}
-
-/// The home's pass over what is missing: whom to ask when those on record are away.
-#[derive(Debug, Default)]
-pub(crate) struct Replacing {
-    /// When to go on; `None`: nothing happened since the last pass.
-    at: Option<Time>,
-    /// The pass goes on after this version.
-    after: Option<RecordId>,
-    /// Something happened during the present pass: another follows it.
-    is_again: bool,
-    /// The present pass met a holder that has not been away for long enough.
-    is_early: bool,
-    /// Since when holders are away.
-    away: BTreeMap<OriginId, Time>,
-    /// Since when others say of a server that it has contents, and it does not.
-    claims: BTreeMap<OriginId, Time>,
-    /// What stations told in their present sessions that they have.
-    told: BTreeSet<(RecordId, OriginId)>,
-    /// What they were asked for in their present sessions, since they are on record for it (or as who could give it) and had not told.
-    asked: BTreeSet<(RecordId, OriginId)>,
-}
-
-impl Replacing {
-    /// Something happened that may call for another holder: a pass begins soon.
-    pub(crate) fn begin(&mut self, now: Time) {
-        if self.after.is_some() {
-            self.is_again = true;
-            return;
-        }
-        let soon = now + PASS_PAUSE;
-        self.at = Some(self.at.map_or(soon, |at| at.min(soon)));
-    }
-
-    /// A child tells, in its present session, that it has contents.
-    pub(crate) fn note_told(&mut self, version: RecordId, child: OriginId) {
-        self.told.insert((version, child));
-    }
-
-    /// Whether a child told, in its newest session, that it has contents, or could give them.
-    pub(crate) fn has_told(&self, version: RecordId, child: OriginId) -> bool {
-        self.told.contains(&(version, child))
-    }
-
-    /// A child begins a session: it tells all that it has again.
-    pub(crate) fn begin_session(&mut self, child: OriginId) {
-        self.told.retain(|(_, other)| *other != child);
-        self.asked.retain(|(_, other)| *other != child);
-        self.claims.remove(&child);
-    }
-
-    /// Nobody needs to have this version any more.
-    pub(crate) fn end(&mut self, version: RecordId) {
-        for all in [&mut self.told, &mut self.asked] {
-            while let Some(of) = all.range((version, OriginId::GENESIS)..).next().copied().filter(|of| of.0 == version)
-            {
-                all.remove(&of);
-            }
-        }
-    }
-
-    /// When the pass goes on.
-    pub(crate) const fn timeout(&self) -> Option<Time> {
-        self.at
-    }
-}
 
 /// The client's half.
 impl<S: MetaStore> Replica<S> {

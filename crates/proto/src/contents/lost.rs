@@ -13,19 +13,22 @@
 
 use crate::api::Output;
 use crate::children::Children;
-use crate::contents::access::{Found, Offer};
-use crate::contents::declared::LossNews;
+use crate::contents::Contents;
+use crate::contents::answers::{Found, Offer};
 use crate::contents::duty::{Duty, Keeper};
-use crate::contents::previous::Previous;
-use crate::contents::vanished::{VANISHED, Vanished};
-use crate::contents::{AWAITED, Contents, HOLDERS_MAX, Missing, size_of};
-use crate::replica::{Core, GrantError, Replica, StepError};
+use crate::contents::losses::{LossNews, Lost, Vanished};
+use crate::contents::missing::{HOLDERS_MAX, Missing};
+use crate::contents::owed::size_of;
+use crate::contents::replaced::Previous;
+use crate::contents::seeking::{Look, Sought};
+use crate::replica::Replica;
+use crate::replica::core::Core;
+use crate::replica::errors::{GrantError, StepError};
 use crate::report::LostContent;
-pub(crate) use crate::state::tables::table::LOST;
+use crate::state::tables::table::{AWAITED, LOST, VANISHED};
 use crate::state::tables::{
     KeyKind, kind_range, pack, parse_image_key, parse_record_key, record_key, root_key, table, unpack, unpack_view,
 };
-use serde::{Deserialize, Serialize};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -43,77 +46,6 @@ const SEEKING_MAX: usize = 16_384;
 const SEEK_PER_MESSAGE: usize = 1024;
 /// Most declarations that can be taken back; the oldest go first.
 const LOST_MAX: usize = 65_536;
-
-/// A version that was declared lost.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Lost {
-    pub(crate) file: FileId,
-    pub(crate) content: Content,
-    /// The record that says so, and what stands in its place.
-    pub(crate) report: RecordId,
-    /// The file shows an older content since.
-    pub(crate) is_replaced: bool,
-    /// When it was written.
-    pub(crate) mtime: WallTime,
-}
-
-/// Versions that nobody has on record and that are looked for.
-#[derive(Debug, Default)]
-pub(crate) struct Seeking {
-    by_version: BTreeMap<RecordId, Sought>,
-    /// Two of the versions with the same contents that somebody may still come with, in this part of a pass: among many of the
-    /// same contents, as of empty logs, each would look at all the others.
-    may_come: BTreeMap<Top, Vec<RecordId>>,
-    /// Children whose sessions ended since who is there was looked at.
-    went: BTreeSet<OriginId>,
-}
-
-#[derive(Debug)]
-struct Sought {
-    since: Time,
-    asked: BTreeSet<OriginId>,
-    look: Look,
-}
-
-/// The home's own look, and its last questions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Look {
-    /// Others have time to answer first.
-    Ahead,
-    UnderWay,
-    /// Nobody who is there gave what lacks.
-    InVain,
-}
-
-impl Seeking {
-    /// A child has a new session, or none: it is asked again when it is there.
-    pub(crate) fn ask_again(&mut self, child: OriginId) {
-        for sought in self.by_version.values_mut() {
-            sought.asked.remove(&child);
-        }
-    }
-
-    /// A child's session ended.
-    pub(crate) fn note_went(&mut self, child: OriginId) {
-        if !self.by_version.is_empty() {
-            self.went.insert(child);
-        }
-    }
-
-    /// Another part of a pass begins.
-    pub(crate) fn begin_part(&mut self) {
-        self.may_come.clear();
-    }
-
-    /// Whether a version is looked for.
-    pub(crate) fn is_sought(&self, version: RecordId) -> bool {
-        self.by_version.contains_key(&version)
-    }
-
-    pub(crate) fn end(&mut self, version: RecordId) {
-        self.by_version.remove(&version);
-    }
-}
 
 /// What was given up by somebody's word.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,8 +5,9 @@
 //! So nothing is called safe that a row says is here only, and nothing stable that a row says is not at the home.
 
 use crate::contents::Contents;
-use crate::contents::lent::Lent;
-use crate::replica::{Core, Replica};
+use crate::contents::owed::Lent;
+use crate::replica::Replica;
+use crate::replica::core::Core;
 use crate::state::tables::{origin_range, parse_record_key, record_key, table};
 use crate::upstream::Uplink;
 use wayfs_types::{Fact, Facts, MetaStore, RecordId, StorageError};

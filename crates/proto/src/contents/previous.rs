@@ -7,47 +7,21 @@
 //!
 //! A station notes what its clients' records took the place of, too: for a home that is put back to before both (`histories/written_over.rs`).
 
-use crate::contents::access::Found;
-use crate::contents::superseded::Superseded;
-use crate::contents::{Contents, Missing, Owed, content_of};
-use crate::replica::Core;
-pub(crate) use crate::state::tables::table::OLDER;
-pub(crate) use crate::state::tables::table::PREVIOUS;
+use crate::contents::Contents;
+use crate::contents::answers::Found;
+use crate::contents::missing::Missing;
+use crate::contents::owed::Owed;
+use crate::contents::replaced::{Older, Previous, Replaced, Superseded};
+use crate::replica::core::Core;
+use crate::state::of_record::content_of;
+use crate::state::tables::table::{OLDER, PREVIOUS};
 use crate::state::tables::{pack, parse_root_key, record_key, root_prefix, table, unpack};
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use wayfs_tree::{Effect, Outcome};
-use wayfs_types::{Content, FileId, Kind, MetaStore, Op, Record, RecordId, StorageError, WallTime};
+use wayfs_types::{Content, FileId, Kind, MetaStore, Op, Record, RecordId, StorageError};
 
 /// Most versions that are followed from one to the one before: more at a time are not kept for one file.
 const OLDER_MAX: usize = 4096;
-
-/// What a file held before.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Previous {
-    pub(crate) file: FileId,
-    pub(crate) content: Content,
-    pub(crate) mtime: WallTime,
-}
-
-/// A content that is not here either, and that a later one took the place of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Older {
-    /// The record under which it is missing.
-    pub(crate) record: RecordId,
-    /// When it was written.
-    pub(crate) mtime: WallTime,
-}
-
-/// What a file held before a record was applied.
-#[derive(Debug)]
-pub(crate) struct Replaced {
-    file: FileId,
-    /// The last content that is whole here.
-    previous: Option<Previous>,
-    /// A newer one, which is not.
-    older: Option<Older>,
-}
 
 impl Contents {
     /// The bytes of a version are at a server, or nobody needs them any more: nor does anybody need what it took the
@@ -275,7 +249,7 @@ impl Contents {
         }
         let prefix = root_prefix(&root);
         let until = crate::state::tables::after_prefix(&prefix);
-        for (key, _) in core.state.tx().scan_raw(&prefix, &until, crate::replica::PAGE)? {
+        for (key, _) in core.state.tx().scan_raw(&prefix, &until, crate::state::tables::PAGE)? {
             let record = parse_root_key(&key)?;
             if Self::missing(core, record)?.is_some_and(|missing| missing.content.top() == content.top()) {
                 return Ok(Some(record));

@@ -5,8 +5,11 @@
 //! what waits ([`Replica::recall_unsent`]).
 
 use crate::api::Output;
-use crate::contents::{Contents, Missing, Owed};
-use crate::replica::{Core, Replica};
+use crate::contents::Contents;
+use crate::contents::missing::Missing;
+use crate::contents::owed::Owed;
+use crate::replica::Replica;
+use crate::replica::core::Core;
 use crate::state::happenings::{Happening, What};
 use crate::state::tables::{parse_record_key, record_key, table, unpack};
 use std::time::Duration;

@@ -2,9 +2,11 @@
 
 use crate::api::Output;
 use crate::children::Children;
+use crate::contents::Contents;
 use crate::contents::duty::Duty;
-use crate::contents::{Contents, Owed};
-use crate::replica::{Core, Replica};
+use crate::contents::owed::Owed;
+use crate::replica::Replica;
+use crate::replica::core::Core;
 use crate::state::tables::{origin_range, parse_record_key, record_key, table, unpack};
 use std::collections::BTreeMap;
 use wayfs_types::{FileId, MetaStore, OriginId, RecordId, StorageError};

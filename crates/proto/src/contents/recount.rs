@@ -14,9 +14,11 @@
 use crate::contents::Contents;
 use crate::contents::own_looks::first_inode;
 use crate::histories::Histories;
-use crate::replica::{Core, PAGE, Replica};
-use crate::state::tables::{KeyKind, kind_range, parse_image_key, table, unpack_view};
-use crate::upstream::{Uplink, UplinkState};
+use crate::replica::Replica;
+use crate::replica::core::Core;
+use crate::state::tables::{KeyKind, PAGE, kind_range, parse_image_key, table, unpack_view};
+use crate::upstream::Uplink;
+use crate::upstream::line::UplinkState;
 use std::collections::BTreeSet;
 use wayfs_types::{FileId, Image, Inode, Key, MetaStore, OriginId, StorageError, Time};
 

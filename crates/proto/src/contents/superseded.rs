@@ -4,27 +4,13 @@
 //! took its place are at no server (`contents/previous.rs`).
 
 use crate::children::Children;
-use crate::contents::{Contents, Missing};
+use crate::contents::Contents;
+use crate::contents::missing::Missing;
+use crate::contents::replaced::Superseded;
 use crate::histories::Histories;
-use crate::replica::Core;
+use crate::replica::core::Core;
 use crate::state::tables::{parse_record_key, table, unpack};
-use wayfs_types::{Content, FileId, MetaStore, RecordId, StorageError, Top};
-
-/// A version that left the view of the home.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Superseded {
-    version: RecordId,
-    top: Top,
-    /// The version that stands there now, if its contents come apart.
-    by: Option<RecordId>,
-}
-
-impl Superseded {
-    /// `None`: its content was no tree, so nobody waits for it.
-    pub(crate) fn new(version: RecordId, content: &Content, by: Option<RecordId>) -> Option<Self> {
-        Some(Self { version, top: content.top()?, by })
-    }
-}
+use wayfs_types::{FileId, MetaStore, RecordId, StorageError, Top};
 
 impl Contents {
     /// The home drops its claim on contents that no view of the future can show.

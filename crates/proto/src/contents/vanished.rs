@@ -14,18 +14,22 @@
 
 use crate::api::{Output, PeerId};
 use crate::children::Children;
-use crate::contents::access::{ByWriter, Denial, Found};
+use crate::contents::Contents;
+use crate::contents::answers::{ByWriter, Denial, Found};
 use crate::contents::duty::{Duty, Keeper};
-use crate::contents::lent::{AWAY_MAX, Lent};
-use crate::contents::{AWAITED, Contents, Missing, Owed, size_of};
+use crate::contents::lent::AWAY_MAX;
+use crate::contents::losses::Vanished;
+use crate::contents::missing::Missing;
+use crate::contents::owed::{Lent, Owed, size_of};
 use crate::histories::Histories;
-use crate::replica::{Core, Replica, StepError};
-pub(crate) use crate::state::tables::table::VANISHED;
+use crate::replica::Replica;
+use crate::replica::core::Core;
+use crate::replica::errors::StepError;
+use crate::state::tables::table::{AWAITED, VANISHED};
 use crate::state::tables::{pack, parse_record_key, record_key, root_key, table, unpack};
 use crate::upstream::Uplink;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use wayfs_types::{Content, FileId, MetaStore, OriginId, RecordId, StorageError, WallTime};
+use wayfs_types::{Content, FileId, MetaStore, OriginId, RecordId, StorageError};
 use wayfs_wire::{Down, HeldVersion, LentVersion, Up};
 
 /// Most versions in one message.
@@ -34,15 +38,6 @@ const GONE_PER_MESSAGE: usize = 4096;
 const SAID_GONE_MAX: usize = 65_536;
 /// Most versions that a station asks its clients about at a time.
 const SOUGHT_MAX: usize = 16_384;
-
-/// A version whose bytes are gone.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Vanished {
-    pub(crate) file: FileId,
-    pub(crate) content: Content,
-    /// When that was noticed here, or heard.
-    pub(crate) at: WallTime,
-}
 
 /// The half of whoever had them.
 impl<S: MetaStore> Replica<S> {

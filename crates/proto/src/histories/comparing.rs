@@ -17,10 +17,13 @@
 use crate::api::PeerId;
 use crate::children::Children;
 use crate::histories::Histories;
+use crate::histories::forked::Goes;
 use crate::members::Members;
-use crate::members::seals::Written;
-use crate::replica::{Core, Replica, StepError};
-use crate::state::log::LogItem;
+use crate::replica::Replica;
+use crate::replica::core::Core;
+use crate::replica::errors::StepError;
+use crate::state::log_entry::Written;
+use crate::state::log_item::LogItem;
 use crate::state::position::LogPosition;
 use crate::upstream::Uplink;
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,48 +34,6 @@ use wayfs_wire::{Applied, KeyImage, Mark, SentRecord, Up};
 
 /// Statements of a child about its histories that wait for the records which they are about.
 const STATED_MAX: usize = 8192;
-
-/// Which of an origin's tentative records are taken out of the view, of which the parent has others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Goes {
-    /// All: what follows them has nothing to stand on.
-    All,
-    /// Those up to this number: the parent has it, and what is behind it goes on from there.
-    Through(u64),
-}
-
-impl Goes {
-    /// The last number that goes. `last`: the last that there is.
-    pub(crate) fn through(self, last: u64) -> u64 {
-        match self {
-            Self::All => last,
-            Self::Through(through) => through,
-        }
-    }
-}
-
-/// What a child said in this session of the histories of origins.
-#[derive(Debug, Default)]
-pub(crate) struct Told {
-    /// The last record of each origin in this session, and the running hash after it.
-    last: BTreeMap<OriginId, (u64, Chain)>,
-    /// Upon what records to come were written.
-    stated: BTreeMap<(OriginId, u64), Chain>,
-}
-
-impl Told {
-    /// The running hash before a record, as the child has it.
-    fn before(&mut self, record: &Record) -> Option<Chain> {
-        let origin = record.id.origin();
-        if record.follows() == 0 {
-            return Some(Chain::START);
-        }
-        match self.last.get(&origin) {
-            Some((sequence, chain)) if *sequence == record.follows() => Some(*chain),
-            _ => self.stated.remove(&(origin, record.follows())),
-        }
-    }
-}
 
 /// The child's half.
 impl<S: MetaStore> Replica<S> {

@@ -16,28 +16,31 @@
 
 use crate::api::{Output, PeerId};
 use crate::children::Children;
-use crate::contents::access::ByWriter;
+use crate::contents::answers::ByWriter;
 use crate::contents::{Contents, Source};
 use crate::histories::Histories;
-use crate::histories::comparing::Goes;
-use crate::histories::gaps::Gaps;
-use crate::histories::renamed::{Again, RENAMED};
-use crate::histories::restored::Lost;
+use crate::histories::forked::Goes;
+use crate::histories::lost::Lost;
+use crate::histories::renamed::Again;
 use crate::histories::rewriting::{Rewrite, Rewritten, rewritten};
+use crate::histories::skipped::Gaps;
 use crate::members::Members;
-use crate::mirror::Mirror;
-use crate::replica::{Core, GrantError, Replica, StepError};
-use crate::state::log::Attached;
-use crate::state::log::{LogEntry, LogItem};
+use crate::replica::Replica;
+use crate::replica::core::Core;
+use crate::replica::errors::{GrantError, StepError};
+use crate::state::log_entry::{Attached, LogEntry};
+use crate::state::log_item::LogItem;
 use crate::state::position::{LogPosition, log_key};
+use crate::state::tables::table::RENAMED;
 use crate::state::tables::{pack, record_key, table};
-use crate::upstream::{FORMER_NAMED_MAX, Uplink, UplinkState};
+use crate::upstream::line::UplinkState;
+use crate::upstream::{FORMER_NAMED_MAX, Uplink};
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_types::{
     Admitted, FileId, Image, Key, Life, MetaStore, Op, Origin, OriginId, Record, RecordId, Renewal, Seal, StorageError,
     Time, WallTime,
 };
-use wayfs_wire::{Down, KeyImage, Stamp, Up};
+use wayfs_wire::{Down, KeyImage, Up};
 
 /// Most new origins in place of one: who wants more is refused.
 const RENEWALS_MAX: usize = 1024;
@@ -46,18 +49,6 @@ const ASKED_MAX: usize = 4096;
 /// Records that were written again and whose former names are understood. The oldest are forgotten first.
 const RENAMED_MAX: usize = 65_536;
 
-/// What records that were written again are called.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(super) struct RenamedRecords {
-    /// As which each was.
-    pub(super) renamed: BTreeMap<RecordId, RecordId>,
-    /// Of those that became one: whose content the record has.
-    pub(super) stands_for: BTreeMap<RecordId, RecordId>,
-    /// Into which file such a record stored: copies that tell of it may be gone before the programs that
-    /// have the file open, or whose writes to it a restart commits.
-    pub(super) stored_into: BTreeMap<RecordId, FileId>,
-}
-
 /// Records of an origin that the home has not, though it has others by their numbers or will not take them any more.
 #[derive(Debug)]
 pub(crate) struct Parted {
@@ -65,46 +56,6 @@ pub(crate) struct Parted {
     goes: Goes,
     /// They are written again.
     entries: Vec<LogEntry>,
-}
-
-/// What is known of forked histories.
-#[derive(Debug, Default)]
-pub(crate) struct Fork {
-    /// Our own history forked, and how that was noticed.
-    pub(super) noticed: Option<String>,
-    /// Origins whose tentative records are being taken out of the view, and which of them.
-    pub(super) parted: BTreeMap<OriginId, Goes>,
-    /// Records that were written again.
-    pub(super) names: Mirror<RenamedRecords>,
-    /// Requests that wait may name some of them as they were called before.
-    pub(super) renames_waiting: bool,
-    /// As what the origins that we had before went on, since this store was opened: the next origin, and its last record that
-    /// stands for one of theirs.
-    pub(super) went_on: BTreeMap<OriginId, (OriginId, u64)>,
-    /// This store wrote under another origin before.
-    pub(super) has_former: bool,
-    /// Our last record when this store was opened.
-    pub(super) opened_at: u64,
-    /// What a parent that was put back lost.
-    pub(super) lost: Lost,
-    /// Client: the parent went back, and has only our records up to here.
-    pub(super) lost_after: Option<u64>,
-    /// Client: and of the origins that we had before only so many.
-    pub(super) lost_before: BTreeMap<OriginId, u64>,
-    /// Client: who had told all that is known here when this store took another number, in which of its lives.
-    pub(super) told_by: Option<Stamp>,
-    /// Client: this parent said in the session before that it has all that the home has, and lacked records of ours.
-    pub(super) caught_up: Option<Stamp>,
-    /// Station: what children wrote and the home, that was put back, has not. It is written again when all that it was upon is.
-    pub(super) unwritten: Vec<(OriginId, Vec<LogEntry>)>,
-    /// Station: what tentative records touched before the home, that was put back, told its state.
-    pub(super) touched: BTreeMap<RecordId, Vec<Key>>,
-    /// Station: keys that a replay put back while the home told its whole state, and that it has not named.
-    pub(super) unnamed: BTreeSet<Key>,
-    /// Station: the origins that the home named while it told its whole state.
-    pub(super) named: BTreeSet<OriginId>,
-    /// Whose wish for a new origin was passed on.
-    asked: BTreeMap<(OriginId, Life), OriginId>,
 }
 
 /// The child's half.
@@ -322,7 +273,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// The bytes of what was written again are gone, as they were under its former name.
     fn note_gone_again(&mut self, record: &Record) -> Result<(), StorageError> {
-        let Some((file, content)) = crate::contents::content_of(record) else { return Ok(()) };
+        let Some((file, content)) = crate::state::of_record::content_of(record) else { return Ok(()) };
         self.contents.put_vanished(&mut self.core, record.id, file, content.clone())?;
         self.contents.note_gone(record.id, ByWriter::Yes);
         Ok(())

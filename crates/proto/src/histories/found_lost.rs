@@ -5,8 +5,8 @@
 //! takeover has ended. (Not which names of a crowded file differ: of these a crash forgets those of the parts that were applied.)
 
 use crate::histories::Histories;
-use crate::histories::restored::{Lost, Moved};
-use crate::replica::Core;
+use crate::histories::lost::{Kind, Lost, Moved};
+use crate::replica::core::Core;
 use crate::state::tables::{pack, parse_record_key, record_key, table, unpack};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -14,16 +14,6 @@ use wayfs_types::{AttrVersion, FileId, Inode, MetaStore, Pairs, RecordId, Storag
 
 /// Rows of what was found: this prefix, the kind, and the file.
 const FOUND: &[u8] = &[table::META, b'r'];
-
-/// What was found of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-pub(crate) enum Kind {
-    Older,
-    Moved,
-    Changed,
-    PlacedSince,
-}
 
 /// The same with what it was before.
 #[derive(Debug, Serialize, Deserialize)]

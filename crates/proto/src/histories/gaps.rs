@@ -5,34 +5,17 @@
 //! of the gap speaks of another copy of this store, and what the marks of our origin say of it is not about what is here.
 
 use crate::histories::Histories;
-use crate::replica::{Core, Replica};
+use crate::histories::skipped::{Gap, Gaps};
+use crate::replica::Replica;
+use crate::replica::core::Core;
 use crate::state::tables::{origin_key, pack, parse_number_key, table, unpack};
 use crate::upstream::ahead::AHEAD_MAX;
-use std::collections::BTreeMap;
 use wayfs_types::{MetaStore, OriginId, RecordId, StorageError};
 
 /// Rows of gaps: this prefix, the origin, the last number before it. The value is the first number after it.
 const GAP: u8 = b'g';
 /// Gaps that are remembered. Of numbers in older ones nothing is known.
 const GAPS_MAX: usize = 1024;
-
-/// Last number before a gap, and the first after it.
-pub(crate) type Gap = (u64, u64);
-
-/// The gaps of the present origin.
-#[derive(Debug, Default)]
-pub(crate) struct Gaps(BTreeMap<u64, u64>);
-
-impl Gaps {
-    pub(crate) fn insert(&mut self, (after, from): Gap) {
-        self.0.insert(after, from);
-    }
-
-    fn around(&self, sequence: u64) -> Option<Gap> {
-        let (after, from) = self.0.range(..sequence).next_back()?;
-        (sequence < *from).then_some((*after, *from))
-    }
-}
 
 fn gap_key(origin: OriginId, after: u64) -> Vec<u8> {
     let mut key = vec![table::META, GAP];

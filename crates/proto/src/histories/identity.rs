@@ -2,7 +2,9 @@
 
 use crate::api::Role;
 use crate::histories::Histories;
-use crate::replica::{Core, OpenError, Replica};
+use crate::replica::Replica;
+use crate::replica::core::Core;
+use crate::replica::errors::OpenError;
 use crate::state::tables::{pack, table, unpack};
 use serde::{Deserialize, Serialize};
 use wayfs_types::{Life, MetaStore, OriginId, StorageError};

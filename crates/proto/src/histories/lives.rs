@@ -5,77 +5,19 @@
 //! and of the last one before only as much as the copy has: a cursor beyond that is of a history that is lost here. A crash
 //! alone never shows so, since a child is told only what is durable.
 
-use crate::children::ChildKind;
-use crate::children::Children;
+use crate::children::{ChildKind, Children};
 use crate::histories::Histories;
-use crate::replica::{Core, Replica};
+use crate::histories::openings::{BEGIN_ANEW, Cursor, Lives, Opened};
+use crate::replica::Replica;
+use crate::replica::core::Core;
 use crate::state::tables::{pack, parse_number_key, table, unpack};
-use wayfs_types::{CommitNumber, Digest, Life, MetaStore, StorageError, Time};
+use wayfs_types::{Digest, Life, MetaStore, StorageError};
 use wayfs_wire::{Resume, Stamp};
 
 /// Table rows of lives: this prefix, and a counter.
 const LIFE: &[u8] = &[table::META, b'v'];
 /// Lives that are remembered. A child that was away for more begins anew.
 const LIVES_MAX: usize = 1024;
-
-/// Why a session ends with a child that may have seen what is lost.
-pub(crate) const BEGIN_ANEW: &str = "the home lost what it had told: begin anew";
-
-/// One opening of our store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Opened {
-    life: Life,
-    /// Our newest change then.
-    at: CommitNumber,
-}
-
-/// The openings of our store, oldest first.
-#[derive(Debug, Default, Clone)]
-pub(crate) struct Lives {
-    opened: Vec<Opened>,
-    /// Some were forgotten.
-    is_cut: bool,
-    /// The present one, and the number of its row.
-    present: Option<(u64, Opened)>,
-    /// A child knew more than we.
-    pub(crate) went_back: bool,
-    /// When we last heard, in this life, that what we had told is lost.
-    pub(crate) lost_at: Option<Time>,
-}
-
-/// What a cursor of a child is to us.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cursor {
-    /// Of our history.
-    Ours,
-    /// Of another store, or of a life so long ago that nothing can be said.
-    Foreign,
-    /// Of a history that this store had and has lost.
-    Lost,
-    /// Of the home whose place this one took.
-    Former,
-}
-
-impl Lives {
-    /// The present life, if the driver drew one.
-    pub(super) fn present(&self) -> Option<Life> {
-        self.present.map(|(_, opened)| opened.life)
-    }
-
-    /// Whether the store was opened before in another life: then it may be an older copy.
-    pub(crate) fn is_later(&self) -> bool {
-        self.is_cut || self.opened.len() > 1
-    }
-
-    /// What a cursor is, if our newest change is `current`.
-    fn place(&self, resume: &Resume, current: CommitNumber) -> Cursor {
-        let Some(index) = self.opened.iter().position(|opened| opened.life == resume.stamp.life) else {
-            return if self.is_cut { Cursor::Foreign } else { Cursor::Lost };
-        };
-        let end = self.opened.get(index + 1).map_or(current, |next| next.at);
-        if resume.cursor <= end { Cursor::Ours } else { Cursor::Lost }
-    }
-}
 
 fn life_key(number: u64) -> Vec<u8> {
     let mut key = LIFE.to_vec();

@@ -2,9 +2,10 @@
 //! have open, versions that they build upon, records that they wait for.
 
 use crate::histories::Histories;
-use crate::histories::fork::RenamedRecords;
-use crate::replica::{Core, Replica};
-pub(crate) use crate::state::tables::table::RENAMED;
+use crate::histories::forked::RenamedRecords;
+use crate::replica::Replica;
+use crate::replica::core::Core;
+use crate::state::tables::table::RENAMED;
 use crate::state::tables::{parse_record_key, unpack};
 use serde::{Deserialize, Serialize};
 use wayfs_types::request::{Change, Request};

@@ -12,11 +12,11 @@
 use crate::api::Output;
 use crate::contents::Source;
 use crate::histories::Histories;
+use crate::histories::lost::{Lost, Moved};
 use crate::histories::renamed::Again;
-use crate::histories::restored::{Lost, Moved};
-use crate::replica::{Core, Replica};
-use crate::state::log::Attached;
-use crate::state::log::LogEntry;
+use crate::replica::Replica;
+use crate::replica::core::Core;
+use crate::state::log_entry::{Attached, LogEntry};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use wayfs_types::{
@@ -227,7 +227,7 @@ impl<S: MetaStore> Replica<S> {
     /// nothing: they count as gone.
     pub(crate) fn look_for_own(&mut self, record: &Record) -> Result<(), StorageError> {
         if let Some((file, content)) =
-            crate::contents::content_of(record).filter(|(_, content)| content.root().is_some())
+            crate::state::of_record::content_of(record).filter(|(_, content)| content.root().is_some())
         {
             let (version, content) = (record.id, content.clone());
             self.contents.put_vanished(&mut self.core, version, file, content.clone())?;
@@ -257,7 +257,7 @@ impl<S: MetaStore> Replica<S> {
             let source = Source::Child { origin: self.core.config.origin, is_station: true, held: false };
             self.contents.note_content(&mut self.core, &mut self.children, &record, &effect, source)?
         };
-        if let Some(file) = effect.file.or_else(|| crate::inspect::file_of(&record.op, id)) {
+        if let Some(file) = effect.file.or_else(|| crate::state::of_record::file_of(&record.op, id)) {
             self.core.state.stage_output(Output::Applied { file, record: id, content });
         }
         self.core.state.stage_marks(self.core.config.origin);

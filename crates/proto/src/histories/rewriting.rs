@@ -5,8 +5,8 @@
 //! and then stored into it. Equal files become one where they meet, an empty one and a full one do not. So both write the
 //! same: a file is made with its content, what was made and removed is not written at all (the rules of log cancellation).
 
-use crate::state::log::LogEntry;
-use crate::upstream::gathered::files_of;
+use crate::state::log_entry::LogEntry;
+use crate::state::of_record::files_of;
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_tree::{Canceller, CreateFolding};
 use wayfs_types::{FileId, Op, Record, RecordId};

@@ -16,49 +16,23 @@
 //! Contents that only the former home had are missing from now on, with nobody on record: the driver says of those that
 //! lie here that they do, and the rest is not called stable.
 
-use crate::contents::{Contents, Missing};
+use crate::contents::Contents;
+use crate::contents::missing::Missing;
 use crate::histories::Histories;
+use crate::histories::successor::{Prospect, Succession};
 use crate::locks::Locks;
 use crate::members::Members;
-use crate::replica::{Core, PAGE, Replica};
-use crate::state::log::TOUCH;
+use crate::replica::Replica;
+use crate::replica::core::Core;
+use crate::state::tables::table::TOUCH;
 use crate::state::tables::{
-    KeyKind, kind_range, pack, parse_image_key, record_key, root_key, table, unpack, unpack_view,
+    KeyKind, PAGE, kind_range, pack, parse_image_key, record_key, root_key, table, unpack, unpack_view,
 };
-use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use wayfs_types::{
-    Admitted, CommitNumber, FileId, Image, Inode, Key, Limits, MetaStore, NodeId, Origin, OriginId, StorageError,
-};
+use wayfs_types::{Admitted, FileId, Image, Inode, Key, Limits, MetaStore, Origin, OriginId, StorageError};
 
 /// Row of the meta table: whose place this home took.
 const SUCCESSION: &[u8] = &[table::META, b'p'];
-
-/// Whose place a home took.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Succession {
-    /// The origin of the former home; [`OriginId::GENESIS`] if none was known.
-    pub origin: OriginId,
-    /// Its key; `None` if none was known.
-    pub node: Option<NodeId>,
-    /// The newest change of this store then.
-    pub at: CommitNumber,
-    /// Records that the former home had not confirmed.
-    pub tentative: u64,
-}
-
-/// What is to be known of a station before it takes its home's place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Prospect {
-    /// It has taken over the whole state of the home at least once, and is not in the middle of doing so again.
-    pub is_whole: bool,
-    /// Records that the home has not confirmed, as far as this station knows: they become part of the order.
-    pub tentative: u64,
-    /// Versions whose contents clients below this station have and it does not, and their bytes.
-    pub missing: u64,
-    /// Their bytes.
-    pub missing_bytes: u64,
-}
 
 impl<S: MetaStore> Replica<S> {
     /// Makes a home's store of a station's. A crash in between leaves a station's store, with which it is begun again.

@@ -10,8 +10,9 @@
 
 use crate::api::Output;
 use crate::histories::Histories;
-use crate::replica::{Core, Replica};
-use crate::state::log::Shadow;
+use crate::replica::Replica;
+use crate::replica::core::Core;
+use crate::state::log_entry::Shadow;
 use crate::state::tables::{number_key, parse_image_key, table, unpack};
 use std::collections::BTreeSet;
 use wayfs_types::{CommitNumber, FileId, Image, Inode, Key, Kind, MetaStore, Place, StorageError};
@@ -138,7 +139,7 @@ impl Histories {
         let mut shadowed = Vec::new();
         let mut from = vec![table::SHADOW];
         loop {
-            let pairs = core.state.tx().scan_raw(&from, &[table::SHADOW + 1], crate::replica::PAGE)?;
+            let pairs = core.state.tx().scan_raw(&from, &[table::SHADOW + 1], crate::state::tables::PAGE)?;
             let Some((last, _)) = pairs.last() else { break };
             from.clone_from(last);
             from.push(0);

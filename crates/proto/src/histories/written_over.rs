@@ -12,11 +12,13 @@
 //! The home keeps then what every missing version took the place of, as ever, and shows the newest that somebody has. A station keeps
 //! whole small contents for that as the home does, and knows of large ones by what it owes.
 
-use crate::contents::Owed;
-use crate::contents::previous::{PREVIOUS, Previous};
+use crate::contents::owed::Owed;
+use crate::contents::replaced::Previous;
 use crate::histories::Histories;
-use crate::histories::restored::Lost;
-use crate::replica::{Core, Replica};
+use crate::histories::lost::Lost;
+use crate::replica::Replica;
+use crate::replica::core::Core;
+use crate::state::tables::table::PREVIOUS;
 use crate::state::tables::{parse_record_key, table, unpack};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};

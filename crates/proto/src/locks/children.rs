@@ -6,7 +6,9 @@
 use crate::children::Children;
 use crate::locks::Locks;
 use crate::locks::table::{Asker, Holder, Recall, Verdict, Which};
-use crate::replica::{Core, Replica, StepError};
+use crate::replica::Replica;
+use crate::replica::core::Core;
+use crate::replica::errors::StepError;
 use crate::upstream::Uplink;
 use wayfs_types::request::{LockFamily, LockOwner, LockRange, LockRequest};
 use wayfs_types::{FileId, MetaStore, OriginId};

@@ -27,54 +27,18 @@
 
 use crate::children::Children;
 use crate::locks::Locks;
-use crate::locks::requests::LockAsk;
+use crate::locks::asks::LockAsk;
+use crate::locks::held_delegations::LockDelegations;
 use crate::locks::table::{Asker, Recall, Verdict};
-use crate::replica::Core;
+use crate::replica::core::Core;
 use crate::upstream::Uplink;
-use std::collections::BTreeMap;
 use std::time::Duration;
 use wayfs_types::request::{Answer, LockFamily, LockRequest, Outcome, RequestId};
-use wayfs_types::{FileId, FsError, MetaStore, OriginId, Time};
+use wayfs_types::{FileId, FsError, MetaStore, OriginId};
 use wayfs_wire::{AskId, DelegationId, Down, LOCKS_TOLD_MAX, Up};
 
 /// Locks in one file at which a client returns it: half of what a message may tell, since some come in the meantime.
 const HELD_MAX: usize = LOCKS_TOLD_MAX / 2;
-
-/// Client: files whose locks it decides about.
-#[derive(Debug, Default)]
-pub(crate) struct LockDelegations {
-    rows: BTreeMap<(FileId, LockFamily), Row>,
-    /// When it is looked at again which of them nobody uses.
-    look_at: Option<Time>,
-    /// The last that was returned: answers that were given before are of then.
-    returned: DelegationId,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Row {
-    serial: DelegationId,
-    used: Time,
-}
-
-impl LockDelegations {
-    /// When unused ones are to be returned.
-    pub(crate) fn timeout(&self) -> Option<Time> {
-        self.look_at
-    }
-
-    fn begin(&mut self, key: (FileId, LockFamily), serial: DelegationId, (now, unused): (Time, Duration)) {
-        if serial > self.returned {
-            self.rows.insert(key, Row { serial, used: now });
-            self.look_at = self.look_at.or(Some(now + unused));
-        }
-    }
-
-    fn end(&mut self, key: (FileId, LockFamily)) -> Option<Row> {
-        let row = self.rows.remove(&key)?;
-        self.returned = self.returned.max(row.serial);
-        Some(row)
-    }
-}
 
 /// The client's half.
 impl Locks {

@@ -16,72 +16,16 @@
 
 use crate::children::Children;
 use crate::locks::Locks;
-use crate::locks::kept::locks_end;
-use crate::locks::requests::own_outcome;
+use crate::locks::absent::{ALL, HolderRow, LockGrace};
+use crate::locks::asks::own_outcome;
 use crate::locks::table::{Asker, Decided};
-use crate::replica::{Core, Replica, StepError};
-pub(crate) use crate::state::tables::table::HOLDER;
+use crate::replica::Replica;
+use crate::replica::core::Core;
+use crate::replica::errors::StepError;
+use crate::state::tables::table::HOLDER;
 use crate::state::tables::{origin_key, pack, parse_origin_key, unpack};
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::time::Duration;
 use wayfs_types::request::{Answer, LockFamily};
-use wayfs_types::{Life, MetaStore, OriginId, StorageError, Time};
-
-/// Who stands for all members: a home that took the place of another does not know who had locks there.
-const ALL: OriginId = OriginId::GENESIS;
-
-/// What is kept of a child over restarts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct HolderRow {
-    is_station: bool,
-    /// The life of its store in which it was given locks; none for a client, whose programs end with it.
-    life: Life,
-}
-
-/// Who may have locks.
-#[derive(Debug, Default)]
-pub(crate) struct LockGrace {
-    /// Who has a row, and when it is looked at again.
-    rows: BTreeMap<OriginId, (HolderRow, Time)>,
-    /// Who may have had locks before we were opened, and is not back.
-    awaited: BTreeMap<OriginId, Awaited>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Awaited {
-    until: Time,
-    /// It came back without what it knew.
-    forgot: bool,
-}
-
-impl LockGrace {
-    /// Whether a child is believed what it says that it had.
-    pub(crate) fn waits_for(&self, child: OriginId) -> bool {
-        self.awaited.contains_key(&child) || self.awaited.contains_key(&ALL)
-    }
-
-    /// When something is to be done next.
-    pub(crate) fn next(&self) -> Option<Time> {
-        let looks = self.rows.values().map(|(_, look)| *look);
-        looks.chain(self.awaited.values().map(|awaited| awaited.until)).min()
-    }
-
-    /// A child is back, in this life of its store.
-    pub(crate) fn note_back(&mut self, child: OriginId, life: Life) {
-        let row = self.rows.get(&child).map(|(row, _)| *row);
-        if let Some(awaited) = self.awaited.get_mut(&child) {
-            awaited.forgot |= row.is_some_and(|row| row.is_station && row.life != life);
-        }
-    }
-
-    fn await_all(&mut self, opened: Time, lease: Duration) {
-        for (child, (row, _)) in &self.rows {
-            let until = if row.is_station { locks_end(opened, lease) } else { opened + lease };
-            self.awaited.insert(*child, Awaited { until, forgot: false });
-        }
-    }
-}
+use wayfs_types::{Life, MetaStore, OriginId, StorageError};
 
 impl<S: MetaStore> Replica<S> {
     /// Writes down that a child may have locks from now on. Answers whether there was room for it.

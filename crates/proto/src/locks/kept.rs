@@ -10,77 +10,13 @@
 //! A station that was restarted has forgotten what its clients have. What it does not reclaim is kept as long, for them to come
 //! back to it and ask for it (`Up::KeepLock`).
 
-use crate::children::ChildKind;
 use crate::children::Children;
 use crate::locks::Locks;
+use crate::locks::absent::Away;
 use crate::locks::table::Which;
-use crate::replica::Core;
+use crate::replica::core::Core;
 use std::collections::BTreeMap;
-use std::time::Duration;
 use wayfs_types::{MetaStore, OriginId, Time};
-
-/// Whose locks are kept.
-#[derive(Debug, Default)]
-pub(crate) struct KeptLocks {
-    away: BTreeMap<OriginId, Away>,
-    /// Stations that came back without what they knew, and until when the locks of their former life are kept.
-    forgetful: BTreeMap<OriginId, Time>,
-}
-
-/// A child that is away and may have left locks here.
-#[derive(Debug, Clone, Copy)]
-struct Away {
-    heard: Time,
-    is_station: bool,
-    /// Its claims are over.
-    is_late: bool,
-}
-
-impl Away {
-    /// When nothing of it is kept any more.
-    fn end(&self, lease: Duration) -> Time {
-        if self.is_station { locks_end(self.heard, lease) } else { self.heard + lease }
-    }
-
-    fn next(&self, lease: Duration) -> Time {
-        if self.is_late { self.end(lease) } else { self.heard + lease }
-    }
-}
-
-/// Until when the locks of a station are kept.
-pub(crate) fn locks_end(heard: Time, lease: Duration) -> Time {
-    heard + lease + lease
-}
-
-impl KeptLocks {
-    /// When something ends next.
-    pub(crate) fn next(&self, lease: Duration) -> Option<Time> {
-        let away = self.away.values().map(|away| away.next(lease));
-        away.chain(self.forgetful.values().copied()).min()
-    }
-
-    /// Whether a station came back without what it knew, and its clients may come back yet.
-    pub(crate) fn is_forgetful(&self, station: OriginId) -> bool {
-        self.forgetful.contains_key(&station)
-    }
-
-    /// A child went.
-    pub(crate) fn note_away(&mut self, child: OriginId, kind: ChildKind, heard: Time) {
-        self.away.insert(child, Away { heard, is_station: kind == ChildKind::Station, is_late: false });
-    }
-
-    /// A child is back.
-    pub(crate) fn note_back(&mut self, child: OriginId) {
-        self.away.remove(&child);
-    }
-
-    /// The same of a station, in another life of its store: it may have forgotten what it had.
-    pub(crate) fn note_back_forgetful(&mut self, child: OriginId, lease: Duration) {
-        if let Some(away) = self.away.remove(&child) {
-            self.forgetful.insert(child, locks_end(away.heard, lease));
-        }
-    }
-}
 
 impl Locks {
     /// A child has reclaimed what it knows of.

@@ -20,105 +20,23 @@
 //! Bounds: a row for each member that left with locks; as many questions as requests wait for locks; so many locks of each
 //! member on record, and if there are more, all that it took along counts as given.
 
-use crate::api::PeerId;
 use crate::children::Children;
 use crate::locks::Locks;
-use crate::locks::requests::own_outcome;
-use crate::locks::rounds::{Asking, Wanted};
+use crate::locks::asks::own_outcome;
+use crate::locks::departed::{About, Left, Question};
+use crate::locks::round::{Asking, Wanted};
 use crate::locks::table::{Asker, Holder, LockTable, Verdict};
-use crate::mirror::Mirror;
-use crate::replica::Core;
-pub(crate) use crate::state::tables::table::GIVEN;
+use crate::replica::core::Core;
+use crate::state::tables::table::GIVEN;
 use crate::state::tables::{origin_key, pack, parse_origin_key, unpack};
 use crate::upstream::Uplink;
 use std::collections::BTreeMap;
 use wayfs_types::request::{Answer, LockFamily, LockKind, LockOwner, LockRange, LockRequest};
-use wayfs_types::{MetaStore, OriginId, StorageError, Time};
+use wayfs_types::{MetaStore, OriginId, StorageError};
 use wayfs_wire::{AskId, Up};
 
 /// Most locks of one client on record.
 const GIVEN_MAX: usize = 64;
-
-/// Clients that left with locks.
-#[derive(Debug, Default)]
-pub(crate) struct LeftLocks {
-    clients: BTreeMap<OriginId, Left>,
-    asked: BTreeMap<AskId, Question>,
-    next: u64,
-    /// What was given of whom, and he was not told; nothing named: all.
-    given: Mirror<BTreeMap<OriginId, Vec<LockRequest>>>,
-    /// Station: the session with the home in which it was said what is on record.
-    session: Option<PeerId>,
-}
-
-/// One of them.
-#[derive(Debug, Clone, Copy)]
-struct Left {
-    /// What it may think to have is in the table. If not, we were restarted since.
-    is_known: bool,
-    /// It was not reached. If it comes anywhere with locks we hear of it.
-    is_nowhere: bool,
-}
-
-/// What a client is asked for, or told.
-#[derive(Debug)]
-struct Question {
-    client: OriginId,
-    wanted: Vec<LockRequest>,
-    until: Time,
-    about: About,
-}
-
-/// Why a client is asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum About {
-    /// Others want what it has.
-    Wanted,
-    /// That was given to others already.
-    Given,
-}
-
-impl LeftLocks {
-    /// What was noted with this input is in the store.
-    pub(crate) fn committed(&mut self) {
-        self.given.committed();
-    }
-
-    /// It came to nothing.
-    pub(crate) fn abandon(&mut self) {
-        self.given.abandon();
-    }
-
-    /// Whether a client left that may think to have locks of ours.
-    pub(crate) fn has_left(&self, client: OriginId) -> bool {
-        self.clients.contains_key(&client)
-    }
-
-    /// Whether a client is waited for, or is to be told something.
-    #[cfg(test)]
-    pub(crate) fn keeps_anything_of(&self, client: OriginId) -> bool {
-        self.has_left(client) || self.given.contains_key(&client)
-    }
-
-    /// Whether others may have had what a client wants to keep.
-    pub(crate) fn was_given(&self, client: OriginId, request: &LockRequest) -> bool {
-        let is_it = |given: &Vec<LockRequest>| {
-            given.is_empty() || given.iter().any(|given| LockTable::conflict(given, request))
-        };
-        self.given.get(&client).is_some_and(is_it)
-    }
-
-    /// When a question has waited long enough.
-    pub(crate) fn next_end(&self) -> Option<Time> {
-        self.asked.values().map(|question| question.until).min()
-    }
-
-    fn is_asked(&self, client: OriginId, wanted: &LockRequest) -> bool {
-        self.asked.values().any(|question| {
-            question.client == client && question.about == About::Wanted && question.wanted == [*wanted]
-        })
-    }
-}
 
 /// What is told of a lock that another wants: not who.
 fn wanted_of(request: LockRequest) -> LockRequest {

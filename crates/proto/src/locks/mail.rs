@@ -12,36 +12,12 @@
 //! request that waits for it.
 
 use crate::locks::Locks;
-use crate::replica::Core;
+use crate::locks::mailbox::LockMessage;
+use crate::replica::core::Core;
 use crate::state::position::LogPosition;
-use std::collections::VecDeque;
 use wayfs_types::MetaStore;
 use wayfs_types::request::{LockFamily, LockKind, LockRequest};
 use wayfs_wire::{AskId, Up};
-
-/// All that waits.
-#[derive(Debug, Default)]
-pub(crate) struct LockMail {
-    waiting: VecDeque<LockMessage>,
-}
-
-#[derive(Debug)]
-struct LockMessage {
-    /// The record of our own that must be on its way before.
-    after: u64,
-    /// Station: the place in the log up to which all must be on its way before.
-    position: LogPosition,
-    up: Up,
-    /// What a release lets go of; empty for anything else.
-    held: Vec<LockRequest>,
-}
-
-impl LockMail {
-    /// Whether something about locks waits for records to be sent.
-    pub(crate) fn is_waiting(&self) -> bool {
-        !self.waiting.is_empty()
-    }
-}
 
 impl Locks {
     /// Asks for a lock. One that shares what was held alone is a release as well.

@@ -18,11 +18,14 @@
 
 use crate::children::Children;
 use crate::locks::Locks;
-use crate::locks::relay::{Relayed, Wish};
+use crate::locks::asks::{LockAsk, lock_error, own_outcome};
 use crate::locks::table::{Asker, Holder, Verdict, Which};
+use crate::replica::Replica;
 use crate::replica::composition::Position;
-use crate::replica::{Core, Replica, StepError};
-use crate::upstream::{Uplink, UplinkState};
+use crate::replica::core::Core;
+use crate::replica::errors::StepError;
+use crate::upstream::Uplink;
+use crate::upstream::line::UplinkState;
 use std::time::Duration;
 use wayfs_types::request::{Answer, LockFamily, LockOwner, LockRange, LockRequest, Outcome, RequestId};
 use wayfs_types::{FileId, FsError, MetaStore, OriginId};
@@ -30,40 +33,6 @@ use wayfs_wire::{AskId, Down, LockVerdict, Up};
 
 /// How long a signal waits for the parent to take a question back: a long round trip, and short for a person.
 const CANCEL_MAX: Duration = Duration::from_secs(1);
-
-/// What a lock question to the parent was for.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum LockAsk {
-    Lock(RequestId, LockRequest),
-    Test(RequestId),
-    Reclaim(LockRequest),
-    /// The asker got a signal, and waits for what became of the question.
-    Cancelled(RequestId, LockRequest),
-    /// The asker gave up and was told so.
-    Abandoned(LockRequest),
-    /// A claim for a change in an exclusive directory.
-    Claim(RequestId, LockRequest),
-    /// Station: a child's question, which the home answers.
-    Relay(Relayed),
-}
-
-impl LockAsk {
-    /// Whether our parent is still to say of something that we have whether it is ours in this session.
-    pub(crate) fn is_of_former_session(&self) -> bool {
-        matches!(self, Self::Reclaim(_) | Self::Relay(Relayed { wish: Wish::Keep, .. }))
-    }
-
-    /// Whether nobody may ask anything in this owner's name about this file before this is answered.
-    fn holds_back(&self, other: &LockRequest) -> bool {
-        match self {
-            Self::Abandoned(request) => {
-                (request.file, request.family, request.owner) == (other.file, other.family, other.owner)
-            }
-            Self::Lock(..) | Self::Test(_) | Self::Reclaim(_) | Self::Cancelled(..) => false,
-            Self::Claim(..) | Self::Relay(_) => false,
-        }
-    }
-}
 
 impl<S: MetaStore> Replica<S> {
     /// Whose locks on a file ended without their doing and whatever they think: another may have had them since. Their owners are
@@ -444,27 +413,5 @@ impl Locks {
             Ok(true) => Some(Err(FsError::Unreachable)),
             Err(_) => Some(Err(FsError::Io)),
         }
-    }
-}
-
-/// What our own user is told; `None`: nothing yet.
-pub(crate) fn own_outcome(verdict: Verdict) -> Option<Outcome> {
-    match verdict {
-        Verdict::Granted => Some(Ok(Answer::Done)),
-        Verdict::Refused => Some(Err(FsError::Locked)),
-        Verdict::Deadlock => Some(Err(FsError::Deadlock)),
-        Verdict::Overload => Some(Err(FsError::NoLocks)),
-        Verdict::Waiting => None,
-    }
-}
-
-/// Why a lock is not granted.
-pub(crate) fn lock_error(verdict: LockVerdict) -> FsError {
-    match verdict {
-        LockVerdict::Deadlock => FsError::Deadlock,
-        LockVerdict::Overload => FsError::NoLocks,
-        LockVerdict::Unreachable => FsError::Unreachable,
-        LockVerdict::Granted | LockVerdict::Refused | LockVerdict::Free => FsError::Locked,
-        LockVerdict::Held(_) | LockVerdict::Delegated { .. } => FsError::Locked,
     }
 }

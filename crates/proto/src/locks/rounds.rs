@@ -17,53 +17,16 @@
 use crate::api::PeerId;
 use crate::children::Children;
 use crate::locks::Locks;
-use crate::replica::{Core, StepError};
-use std::collections::{BTreeMap, BTreeSet};
+use crate::locks::round::{Asking, Round, Wanted};
+use crate::replica::core::Core;
+use crate::replica::errors::StepError;
+use std::collections::BTreeSet;
 use wayfs_types::request::LockRequest;
-use wayfs_types::{MetaStore, OriginId, Time};
+use wayfs_types::{MetaStore, OriginId};
 use wayfs_wire::{AskId, Down, Up};
 
 /// Most questions of one station that are under way. Who asks more is told that nobody heard of it.
 const ROUNDS_MAX: usize = 1024;
-
-/// Who wants to know.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asking {
-    Ourselves(AskId),
-    Station(OriginId, AskId),
-    Home(AskId),
-}
-
-/// A question that is under way.
-#[derive(Debug)]
-struct Round {
-    of: Asking,
-    /// Who has not answered.
-    waiting: BTreeSet<OriginId>,
-    until: Time,
-}
-
-/// What is asked of our children about locks that clients took along.
-#[derive(Debug, Default)]
-pub(crate) struct LockRounds {
-    rounds: BTreeMap<AskId, Round>,
-    next: u64,
-}
-
-/// Whose lock others are to get, and what.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Wanted<'a> {
-    /// The server that gives it.
-    pub(crate) from: OriginId,
-    pub(crate) client: OriginId,
-    pub(crate) locks: &'a [LockRequest],
-}
-
-impl LockRounds {
-    pub(crate) fn next_end(&self) -> Option<Time> {
-        self.rounds.values().map(|round| round.until).min()
-    }
-}
 
 impl Locks {
     /// Asks those of our children who may know a client.

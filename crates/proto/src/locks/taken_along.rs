@@ -6,29 +6,12 @@
 
 use crate::children::Children;
 use crate::locks::Locks;
-use crate::locks::relay::Row;
+use crate::locks::relays::Row;
 use crate::locks::table::LockTable;
-use crate::replica::Core;
-use std::collections::{BTreeMap, BTreeSet};
+use crate::replica::core::Core;
 use wayfs_types::request::{LockFamily, LockRange, LockRequest};
 use wayfs_types::{MetaStore, OriginId};
 use wayfs_wire::{LOCKS_TOLD_MAX, Up};
-
-/// By which servers that were left what is held was had. Bound: what is held, and the servers of the volume.
-#[derive(Debug, Default)]
-pub(crate) struct TakenAlong {
-    servers: BTreeMap<Row, BTreeSet<OriginId>>,
-}
-
-impl TakenAlong {
-    pub(crate) fn remove(&mut self, row: &Row) {
-        self.servers.remove(row);
-    }
-
-    pub(crate) fn clear(&mut self) {
-        self.servers.clear();
-    }
-}
 
 impl Locks {
     /// A session with a parent is over that gave locks, or confirmed them.

@@ -9,64 +9,13 @@
 
 use crate::children::Children;
 use crate::locks::Locks;
-use crate::locks::relay::Row;
-use crate::locks::requests::LockAsk;
-use crate::replica::Core;
-use crate::upstream::{Uplink, UplinkState};
-use std::collections::BTreeSet;
+use crate::locks::asks::LockAsk;
+use crate::replica::core::Core;
+use crate::upstream::Uplink;
+use crate::upstream::line::UplinkState;
 use wayfs_types::request::{LockFamily, LockOwner, LockRange, LockRequest};
 use wayfs_types::{FileId, MetaStore, Time};
 use wayfs_wire::Up;
-
-/// Which locks our parent vouches for: a client's own, or those that the home gave to a station's children.
-#[derive(Debug, Default)]
-pub(crate) struct Vouched {
-    /// Given or confirmed in the present session, or in the last one.
-    lent: BTreeSet<Row>,
-    until: Time,
-    /// Of former sessions: the parent is asked whether they are ours still.
-    doubtful: BTreeSet<Row>,
-    doubtful_until: Time,
-}
-
-impl Vouched {
-    pub(crate) fn add(&mut self, row: Row) {
-        if row.1 != LockFamily::Claim {
-            self.lent.insert(row);
-        }
-    }
-
-    pub(crate) fn remove(&mut self, row: &Row) {
-        self.lent.remove(row);
-        self.doubtful.remove(row);
-    }
-
-    /// A session began that vouches for a while for what it gives, and not yet for what was given before.
-    fn begin(&mut self, until: Time) {
-        self.doubtful_until = if self.doubtful.is_empty() { self.until } else { self.doubtful_until.min(self.until) };
-        self.doubtful.append(&mut self.lent);
-        self.until = until;
-    }
-
-    /// When something is lost next, if the parent says nothing.
-    fn next(&self) -> Option<Time> {
-        let lent = (!self.lent.is_empty()).then_some(self.until);
-        let doubtful = (!self.doubtful.is_empty()).then_some(self.doubtful_until);
-        lent.into_iter().chain(doubtful).min()
-    }
-
-    /// What is lost by now.
-    fn take_lost(&mut self, now: Time) -> BTreeSet<Row> {
-        let mut lost = BTreeSet::new();
-        if now >= self.until {
-            lost.append(&mut self.lent);
-        }
-        if now >= self.doubtful_until {
-            lost.append(&mut self.doubtful);
-        }
-        lost
-    }
-}
 
 impl Locks {
     /// A session with our parent began.

@@ -10,7 +10,8 @@
 //! ```
 
 use crate::members::Members;
-use crate::replica::{Core, Replica};
+use crate::replica::Replica;
+use crate::replica::core::Core;
 use crate::state::tables::{pack, table, unpack};
 use wayfs_types::{MetaStore, NodeId, OriginId, Seal, StorageError};
 

@@ -1,7 +1,8 @@
 //! What only the home of a volume does: admitting machines, and turning them away.
 
 use crate::children::Children;
-use crate::replica::{GrantError, Replica};
+use crate::replica::Replica;
+use crate::replica::errors::GrantError;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use wayfs_types::{

@@ -2,7 +2,8 @@
 
 use crate::children::Children;
 use crate::members::Members;
-use crate::replica::{Core, Replica};
+use crate::replica::Replica;
+use crate::replica::core::Core;
 use std::sync::Arc;
 use wayfs_types::{Image, Key, MetaStore, NodeId, Origin, StorageError};
 

@@ -12,9 +12,10 @@
 use crate::api::{Output, PeerId};
 use crate::children::Children;
 use crate::members::Members;
-use crate::replica::Core;
+use crate::members::word_kept::HomeWord;
+use crate::replica::core::Core;
 use std::time::Duration;
-use wayfs_types::{CommitNumber, MetaStore, OriginId, Seal, Time, VolumeId, WallTime};
+use wayfs_types::{CommitNumber, MetaStore, OriginId, Seal, VolumeId, WallTime};
 use wayfs_wire::{Down, Message};
 
 /// Between two signatures. Each costs some 30 µs of a core.
@@ -22,34 +23,6 @@ const PERIOD: Duration = Duration::from_secs(1);
 
 /// First bytes of what is signed: no other statement of a machine begins so.
 const CONTEXT: &[u8; 18] = b"wayfs home word 1\0";
-
-/// What the home signed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct HomeWord {
-    /// Its newest change then.
-    pub position: CommitNumber,
-    /// When it signed, by its own clock.
-    pub at: WallTime,
-    /// When it came here.
-    pub came: Time,
-    seal: Seal,
-}
-
-impl HomeWord {
-    /// How old it is: by the home's clock, or since it came if that is longer ago, as it is where the home's clock was ahead.
-    pub fn age(&self, now: Time, wall: WallTime) -> Duration {
-        let by_clock = u64::try_from(wall.as_nanos().saturating_sub(self.at.as_nanos())).unwrap_or(0);
-        Duration::from_nanos(by_clock).max(now.since(self.came))
-    }
-}
-
-/// The newest word that is known.
-#[derive(Debug, Default)]
-pub(crate) struct Words {
-    known: Option<HomeWord>,
-    /// Home: when it signed last.
-    signed: Option<Time>,
-}
 
 fn statement(volume: VolumeId, position: CommitNumber, at: WallTime) -> Vec<u8> {
     let mut bytes = CONTEXT.to_vec();

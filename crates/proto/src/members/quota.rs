@@ -12,10 +12,13 @@
 use crate::api::PeerId;
 use crate::children::Children;
 use crate::members::Members;
-use crate::members::usage::{ALL, Change, Usage, UsageChange};
-use crate::replica::{Core, GrantError, Replica, StepError};
+use crate::members::quota_left::{Grown, Growth, Left};
+use crate::members::usage_sums::{ALL, Change, Usage, UsageChange};
+use crate::replica::Replica;
+use crate::replica::core::Core;
+use crate::replica::errors::{GrantError, StepError};
 use crate::state::overlay::Changed;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use wayfs_types::request::Change as Asked;
 use wayfs_types::{
     Admitted, FileId, Image, Key, MetaStore, NodeId, Origin, OriginId, Quota, StorageError, Time, WallTime,
@@ -28,99 +31,6 @@ const SLACK_PART: u64 = 64;
 const SLACK_MIN: u64 = 64;
 /// A client is told anew when this part of its quota was used.
 const NEWS_PART: u64 = 128;
-/// Changes of its own that a client remembers apart.
-const GROWN_MAX: usize = 4096;
-
-/// What a server keeps in mind of quotas.
-#[derive(Debug, Default)]
-pub(crate) struct Quotas {
-    /// All together.
-    pub(crate) of_volume: Quota,
-    /// What was used of it when all clients were told.
-    told: Usage,
-    /// Clients that went beyond theirs, and what these left then: of their own, and of the volume's.
-    refused: BTreeMap<OriginId, [Left; 2]>,
-}
-
-/// What a quota leaves; the largest number where it sets no bound.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Left {
-    bytes: u64,
-    files: u64,
-}
-
-impl Left {
-    fn of(quota: Quota, used: Usage) -> Self {
-        let left = |max: Option<u64>, used: u64| max.map_or(u64::MAX, |max| max.saturating_sub(used));
-        Self { bytes: left(quota.bytes, used.bytes), files: left(quota.files, used.files) }
-    }
-
-    fn is_none(self) -> bool {
-        self.bytes == 0 || self.files == 0
-    }
-}
-
-/// What our own records took up since a server counted.
-#[derive(Debug, Default)]
-pub(crate) struct Grown {
-    /// A server refused what we sent; nothing was removed here since.
-    is_held: bool,
-    records: VecDeque<(u64, Growth)>,
-    sum: Growth,
-}
-
-/// For whoever wrote it, and for the volume.
-#[derive(Debug, Default, Clone, Copy)]
-struct Growth {
-    own: Change,
-    all: Change,
-}
-
-impl Growth {
-    fn shrinks(&self) -> bool {
-        [self.own, self.all].iter().any(|change| change.bytes < 0 || change.files < 0)
-    }
-
-    fn grows(&self) -> bool {
-        [self.own, self.all].iter().any(|change| change.bytes > 0 || change.files > 0)
-    }
-
-    fn add(&mut self, other: Self, sign: i64) {
-        for (sum, more) in [(&mut self.own, other.own), (&mut self.all, other.all)] {
-            sum.bytes = sum.bytes.saturating_add(more.bytes.saturating_mul(sign));
-            sum.files = sum.files.saturating_add(more.files.saturating_mul(sign));
-        }
-    }
-}
-
-impl Grown {
-    fn note(&mut self, sequence: u64, growth: Growth) {
-        self.sum.add(growth, 1);
-        self.is_held &= !growth.shrinks();
-        let is_many = self.records.len() >= GROWN_MAX;
-        match self.records.back_mut() {
-            // Then the two are forgotten together, a little later.
-            Some((last, known)) if is_many => {
-                *last = sequence;
-                known.add(growth, 1);
-            }
-            _ => self.records.push_back((sequence, growth)),
-        }
-    }
-
-    pub(crate) fn counted_through(&mut self, sequence: u64) {
-        while let Some((at, growth)) = self.records.front().copied()
-            && at <= sequence
-        {
-            self.records.pop_front();
-            self.sum.add(growth, -1);
-        }
-    }
-
-    fn of(&self, quota: &QuotaRoom) -> Change {
-        if quota.is_members { self.sum.own } else { self.sum.all }
-    }
-}
 
 fn slack(max: u64) -> u64 {
     (max / SLACK_PART).max(SLACK_MIN)

@@ -6,7 +6,7 @@
 //! the oldest in the home's order, and last those of contents that are lost. Only reports go: whatever somebody wrote stays, a copy under its conflict name.
 
 use crate::members::Members;
-use crate::replica::Core;
+use crate::replica::core::Core;
 use crate::state::tables::{KeyKind, kind_range, parse_image_key, table, unpack_view};
 use wayfs_types::{Conflict, FileId, Image, Key, MetaStore, StorageError};
 

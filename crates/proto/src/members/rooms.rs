@@ -7,22 +7,12 @@
 use crate::api::Output;
 use crate::children::Children;
 use crate::members::Members;
-use crate::replica::{Core, Replica, StepError};
+use crate::replica::Replica;
+use crate::replica::core::Core;
+use crate::replica::errors::StepError;
 use wayfs_types::request::Change;
 use wayfs_types::{MetaStore, OriginId, StorageError};
 use wayfs_wire::{Down, Full, ROOMS_MAX, Room, ServerRoom};
-
-/// Of the servers above us and of our own disk.
-#[derive(Debug, Default)]
-pub(crate) struct Rooms {
-    own: Option<Room>,
-    /// Nearest first.
-    above: Vec<ServerRoom>,
-    /// They were told in the session that goes on, or that begins.
-    are_told: bool,
-    /// What was full when our user was told last, over the sessions.
-    said: Vec<(bool, Full, String)>,
-}
 
 impl<S: MetaStore> Replica<S> {
     /// The room on our own disk changed.

@@ -22,7 +22,9 @@
 use crate::api::PeerId;
 use crate::children::Children;
 use crate::members::Members;
-use crate::replica::{Core, StepError};
+use crate::replica::core::Core;
+use crate::replica::errors::StepError;
+use crate::state::log_entry::Written;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use wayfs_tree::chained;
@@ -44,14 +46,6 @@ pub(crate) fn statement(volume: VolumeId, record: RecordId, chain: Chain) -> Vec
     bytes.extend(record.sequence().to_be_bytes());
     bytes.extend(chain.as_bytes());
     bytes
-}
-
-/// A record of the log as it is sent: the running hash before and after it, and its seal if it came with one.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Written {
-    pub(crate) before: Chain,
-    pub(crate) after: Chain,
-    pub(crate) seal: Option<Seal>,
 }
 
 /// How far the records of one origin in a message are looked through.

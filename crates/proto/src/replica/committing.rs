@@ -2,8 +2,9 @@
 
 use crate::api::{Changed as What, Output};
 use crate::contents::Contents;
-use crate::contents::superseded::Superseded;
-use crate::replica::{Core, Replica};
+use crate::contents::replaced::Superseded;
+use crate::replica::Replica;
+use crate::replica::core::Core;
 use crate::state::committing::Committed;
 use crate::state::overlay::Changed;
 use crate::state::staged::{KernelKnows, Staged};

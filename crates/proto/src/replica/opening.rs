@@ -1,13 +1,15 @@
 //! How a replica is opened upon its store.
 
-use super::composition::Composition;
-use super::{Core, OpenError, Replica};
 use crate::api::Config;
 use crate::children::Children;
 use crate::contents::Contents;
 use crate::histories::Histories;
 use crate::locks::Locks;
 use crate::members::Members;
+use crate::replica::Replica;
+use crate::replica::composition::Composition;
+use crate::replica::core::Core;
+use crate::replica::errors::OpenError;
 use crate::requests::Requests;
 use crate::requests::watches::Watches;
 use crate::state::State;

@@ -1,6 +1,7 @@
 //! What other parts have for requests that wait: noted while a part is at work, and worked off when it has done.
 
-use crate::replica::{ForRequests, Replica};
+use crate::replica::Replica;
+use crate::replica::core::ForRequests;
 use wayfs_types::MetaStore;
 
 impl<S: MetaStore> Replica<S> {

@@ -1,12 +1,13 @@
 //! How requests of this replica's own user are served, as soon as what they need is known.
 
-use super::{Attempt, LIST_MAX, Need, On, Waiting};
 use crate::children::Children;
 use crate::contents::Source;
-use crate::replica::{Core, Replica, StepError};
-use crate::requests::Listed;
-use crate::requests::Requests;
-use crate::state::log::Attached;
+use crate::replica::Replica;
+use crate::replica::core::Core;
+use crate::replica::errors::StepError;
+use crate::requests::listed::Listed;
+use crate::requests::{Attempt, LIST_MAX, Need, On, Requests, Waiting};
+use crate::state::log_entry::Attached;
 use crate::state::tables::{entries_from, entries_until, parse_image_key, table};
 use crate::upstream::Uplink;
 use crate::upstream::needs::QUESTIONS_MAX;
@@ -192,7 +193,7 @@ impl<S: MetaStore> Replica<S> {
         // What the asker did, its kernel knows; only a copy beside it would be news.
         self.core.state.stage_own(effect.conflict());
         self.core.state.stage_marks(self.core.config.origin);
-        let file = effect.file.or_else(|| crate::inspect::file_of(&record.op, id)).unwrap_or(FileId::ROOT);
+        let file = effect.file.or_else(|| crate::state::of_record::file_of(&record.op, id)).unwrap_or(FileId::ROOT);
         let inode = Requests::inode_after(&mut self.core, file)?;
         if matches!(record.op, Op::Mkdir { .. }) {
             self.watch_own_directory(FileId::made_by(id));

@@ -5,7 +5,8 @@
 //! former name, and its contents may be here only: they are waited for by name.
 
 use crate::histories::Histories;
-use crate::replica::{Replica, StepError};
+use crate::replica::Replica;
+use crate::replica::errors::StepError;
 use crate::requests::{Attempt, On};
 use crate::state::tables::{origin_range, table};
 use wayfs_types::request::{Answer, Level};

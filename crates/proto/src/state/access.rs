@@ -1,10 +1,10 @@
 //! What other parts ask of the state, and change in it.
 
 use crate::api::Output;
-use crate::contents::ledger::OwnProgress;
-use crate::contents::superseded::Superseded;
-use crate::histories::found_lost::Kind;
-use crate::histories::gaps::Gap;
+use crate::contents::replaced::Superseded;
+use crate::contents::tally::OwnProgress;
+use crate::histories::lost::Kind;
+use crate::histories::skipped::Gap;
 use crate::replica::composition::Tree;
 use crate::state::State;
 use crate::state::log::Log;
@@ -336,5 +336,29 @@ impl<S> State<S> {
     /// Looks whether that time has come.
     pub(crate) fn check_timers(&mut self, now: Time) {
         self.durable.check(now);
+    }
+}
+
+impl<S: MetaStore> State<S> {
+    /// A row that is kept in memory and is another one in the store, if there is one. Reads all that are kept.
+    pub(crate) fn kept_row_is_wrong(&self) -> Result<Option<String>, StorageError> {
+        let generations = self.views.generations.borrow();
+        for (key, kept) in generations.young.iter().chain(&generations.old) {
+            let stored = crate::state::tables::read_view(&self.store, key)?;
+            if stored != *kept {
+                return Ok(Some(format!("{key:?} is kept as {kept:?} and stored as {stored:?}")));
+            }
+        }
+        Ok(None)
+    }
+
+    /// A row of the committed view.
+    pub(crate) fn row_of(&self, key: &Key) -> Result<Option<Numbered>, StorageError> {
+        self.views.look(&self.store, key, |row| row.cloned())
+    }
+
+    /// Its image.
+    pub(crate) fn image(&self, key: &Key) -> Result<Option<Image>, StorageError> {
+        self.views.look(&self.store, key, |row| row.map(|row| row.image.clone()))
     }
 }

@@ -1,7 +1,8 @@
 //! What a parent says of the tree must be able to be so: checked before it is taken, for what is taken is there after a restart, too.
 
 use crate::PeerId;
-use crate::replica::{Core, StepError};
+use crate::replica::core::Core;
+use crate::replica::errors::StepError;
 use std::collections::BTreeMap;
 use wayfs_types::{FileId, Image, Inode, Key, MetaStore};
 use wayfs_wire::KeyImage;

@@ -10,15 +10,14 @@
 //! Nothing is cancelled of a file of which a later version's bytes are gone here:
 //! what they took the place of may be the last content that is whole.
 
-use crate::contents::content_of;
-use crate::contents::ledger::Weight;
+use crate::contents::weight::Weight;
 use crate::replica::Replica;
 use crate::state::confirm::Cut;
-use crate::state::log::LogEntry;
+use crate::state::log_entry::LogEntry;
+use crate::state::of_record::{content_of, files_of};
 use crate::state::position::{LogPosition, log_key};
 use crate::state::tables::pack;
 use crate::upstream::Uplink;
-use crate::upstream::gathered::files_of;
 use std::collections::BTreeMap;
 use wayfs_tree::{Canceller, CreateFolding};
 use wayfs_types::{FileId, MetaStore, Record, RecordId, StorageError};

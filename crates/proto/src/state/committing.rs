@@ -1,6 +1,6 @@
 //! How what an input did becomes one batch of the store.
 
-use crate::state::log::LogItem;
+use crate::state::log_item::LogItem;
 use crate::state::overlay::{self, Changed};
 use crate::state::staged::Staged;
 use crate::state::tables::pack;

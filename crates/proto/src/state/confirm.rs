@@ -15,12 +15,14 @@
 //! is taken back to what the parent confirmed and the rest of the log is replayed
 //! through the same rules.
 
-use crate::replica::{Core, Replica};
+use crate::replica::Replica;
+use crate::replica::core::Core;
 use crate::requests::watches::Watches;
 use crate::state::State;
-use crate::state::log::Attached;
-use crate::state::log::{Shadow, TOUCH, echo_hash};
+use crate::state::log::echo_hash;
+use crate::state::log_entry::{Attached, Shadow};
 use crate::state::position::{LogPosition, log_key};
+use crate::state::tables::table::TOUCH;
 use crate::state::tables::{image_key, pack, parse_image_key, table, unpack};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -182,7 +184,7 @@ impl<S: MetaStore> Replica<S> {
         let Watches::Kept(watches) = &self.watches else { return true };
         let watched = |file| vouched(watches.since(file));
         let seen_from = |image: &Option<Image>| match image {
-            Some(Image::Inode(inode)) => crate::children::interest::directories_of(inode).any(watched),
+            Some(Image::Inode(inode)) => crate::state::names::directories_of(inode).any(watched),
             _ => false,
         };
         match key {
@@ -203,7 +205,7 @@ impl<S: MetaStore> Replica<S> {
             cut.touched.into_iter().map(|touched| (touched.key, (touched.after, touched.number))).collect();
         let mut from = vec![table::SHADOW];
         loop {
-            let pairs = self.core.state.tx().scan_raw(&from, &[table::SHADOW + 1], crate::replica::PAGE)?;
+            let pairs = self.core.state.tx().scan_raw(&from, &[table::SHADOW + 1], crate::state::tables::PAGE)?;
             let Some((last, _)) = pairs.last() else { break };
             from.clone_from(last);
             from.push(0);
@@ -272,7 +274,7 @@ impl<S: MetaStore> State<S> {
         }
         let mut from = vec![table::SHADOW];
         loop {
-            let pairs = self.tx().scan_raw(&from, &[table::SHADOW + 1], crate::replica::PAGE)?;
+            let pairs = self.tx().scan_raw(&from, &[table::SHADOW + 1], crate::state::tables::PAGE)?;
             let Some((last, _)) = pairs.last() else { break };
             from.clone_from(last);
             from.push(0);

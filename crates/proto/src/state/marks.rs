@@ -1,10 +1,13 @@
 //! How far each origin's records have come, and when.
 
-use crate::contents::{Contents, HOLDERS_MAX, Missing};
+use crate::contents::Contents;
+use crate::contents::missing::{HOLDERS_MAX, Missing};
+use crate::replica::Replica;
 use crate::replica::composition::Position;
-use crate::replica::{Core, Replica};
+use crate::replica::core::Core;
 use crate::report::VersionState;
 use crate::state::State;
+use crate::state::of_record::content_named;
 use crate::state::tables::{
     after_prefix, milestone_key, origin_key, pack, parse_origin_key, parse_root_key, record_key, root_prefix, table,
     unpack,
@@ -347,11 +350,6 @@ impl<S: MetaStore> Core<S> {
         self.state.staged.marks.insert(origin);
         Ok(Some(before))
     }
-}
-
-/// What an inode says of the contents of its version: the marker of a removed file names none, whatever the file had.
-pub(crate) fn content_named(inode: &Inode) -> Option<&Content> {
-    (!inode.is_removed()).then_some(&inode.content)
 }
 
 /// Whether contents are known to travel in their record, or there are none.

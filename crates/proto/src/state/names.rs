@@ -9,8 +9,7 @@
 //!   a change of the file ──▶ claims the listed directories and the file: all who look at it are called
 //! ```
 
-use crate::state::State;
-use crate::state::tables::{name_key, names_from, names_until, number_key, parse_name_key, parse_number_key, table};
+use crate::state::tables::{name_key, names_from, names_until, number_key, parse_name_key, table};
 use std::collections::BTreeSet;
 use wayfs_tree::{NameCursor, View};
 use wayfs_types::{Batch, FileId, Image, Inode, Key, MetaStore, Place, StorageError};
@@ -65,48 +64,6 @@ pub(crate) fn crowded_in(images: &[KeyImage]) -> BTreeSet<FileId> {
     crowded.collect()
 }
 
-impl<S: MetaStore> State<S> {
-    /// The names of a file that are known here, in order.
-    pub(crate) fn names_of(&self, file: FileId) -> Result<Vec<Place>, StorageError> {
-        match self.inode(file)? {
-            Some(inode) => wayfs_tree::names_of(&Committed(&self.store), file, &inode),
-            None => Ok(Vec::new()),
-        }
-    }
-
-    /// Whether a place is one of a file's names.
-    pub(crate) fn has_name(&self, file: FileId, inode: &Inode, place: &Place) -> Result<bool, StorageError> {
-        wayfs_tree::has_name(&Committed(&self.store), file, inode, place)
-    }
-
-    /// Whether a file has a name in a directory, as far as it is known here.
-    pub(crate) fn stands_in(&self, file: FileId, inode: &Inode, directory: FileId) -> Result<bool, StorageError> {
-        if inode.places.iter().any(|place| place.parent == directory) || !inode.is_crowded() {
-            return Ok(inode.places.iter().any(|place| place.parent == directory));
-        }
-        let first = stored_names(&self.store, file, &NameCursor::at(directory), 1)?;
-        Ok(first.first().is_some_and(|place| place.parent == directory))
-    }
-
-    /// The exclusive directories in which a crowded file stands under names that it does not list. There are few of such
-    /// directories, and may be many of such names.
-    pub(crate) fn unlisted_exclusive(&self, file: FileId, inode: &Inode) -> Result<Vec<FileId>, StorageError> {
-        let mut found = Vec::new();
-        if !inode.is_crowded() {
-            return Ok(found);
-        }
-        self.each(&[table::EXCLUSIVE], &[table::EXCLUSIVE + 1], |key, _| {
-            let directory = FileId::from_inode_number(parse_number_key(key)?);
-            let directory = directory.map_err(|error| StorageError::Corrupt(error.to_string()))?;
-            if self.stands_in(file, inode, directory)? {
-                found.push(directory);
-            }
-            Ok(())
-        })?;
-        Ok(found)
-    }
-}
-
 /// What was committed, as the rules see a tree.
 pub(crate) struct Committed<'a, S>(pub(crate) &'a S);
 
@@ -130,4 +87,14 @@ impl<S: MetaStore> View for Committed<'_, S> {
     fn names_after(&self, file: FileId, cursor: &NameCursor, limit: usize) -> Result<Vec<Place>, StorageError> {
         stored_names(self.0, file, cursor, limit)
     }
+}
+
+/// Directories through which an inode is seen, as far as it lists its names.
+pub(crate) fn directories_of(inode: &Inode) -> impl Iterator<Item = FileId> {
+    inode.places.iter().chain(&inode.removed_from).map(|place| place.parent)
+}
+
+/// What others look at who see a file: those directories, and the file itself if it has names that it does not list.
+pub(crate) fn seen_at(file: FileId, inode: &Inode) -> impl Iterator<Item = FileId> {
+    directories_of(inode).chain(Some(file).filter(|_| inode.is_crowded()))
 }

@@ -4,7 +4,7 @@
 //! is known is it committed as one batch; if the store has no room, the overlay
 //! is dropped and nothing happened.
 
-use crate::members::usage::UsageChange;
+use crate::members::usage_sums::UsageChange;
 use crate::replica::composition::Below;
 use crate::state::names::{index, stored_names};
 use crate::state::tables::{self, Numbered, entries_from, entries_until, image_key, table};
@@ -326,5 +326,17 @@ fn write_view<S: MetaStore>(
             batch.delete(view_key);
             Ok(0)
         }
+    }
+}
+
+impl UsageChange {
+    /// That of what is not committed yet.
+    pub(crate) fn of(overlay: &Overlay) -> Self {
+        let mut change = Self::default();
+        for (key, old, new) in overlay.changes() {
+            change.count(key, old, -1);
+            change.count(key, new, 1);
+        }
+        change
     }
 }

@@ -1,10 +1,9 @@
 //! What the view and the tables of the store hold.
 
-use crate::replica::PAGE;
 use crate::report::OpenConflict;
 use crate::state::State;
 use crate::state::tables::{
-    KeyKind, entries_from, entries_until, image_key, kind_range, parse_image_key, table, unpack, unpack_view,
+    KeyKind, PAGE, entries_from, entries_until, image_key, kind_range, parse_image_key, table, unpack, unpack_view,
 };
 use std::sync::Arc;
 use wayfs_tree::View;
@@ -60,7 +59,7 @@ impl<S: MetaStore> State<S> {
         let key = Key::Origin(origin);
         let tx = self.tx();
         let image = match tx.get_raw(&image_key(table::SHADOW, &key))? {
-            Some(bytes) => unpack::<crate::state::log::Shadow>(&bytes)?.image,
+            Some(bytes) => unpack::<crate::state::log_entry::Shadow>(&bytes)?.image,
             None => tx.image(&key)?,
         };
         Ok(match image {
@@ -152,7 +151,7 @@ impl<S: MetaStore> State<S> {
     pub(crate) fn confirmed_applied_committed(&self, origin: OriginId) -> Result<u64, StorageError> {
         let key = Key::Origin(origin);
         let image = match self.store().get(&image_key(table::SHADOW, &key))? {
-            Some(bytes) => unpack::<crate::state::log::Shadow>(&bytes)?.image,
+            Some(bytes) => unpack::<crate::state::log_entry::Shadow>(&bytes)?.image,
             None => self.image(&key)?,
         };
         Ok(match image {

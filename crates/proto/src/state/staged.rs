@@ -1,11 +1,12 @@
 //! What becomes of an overlay in memory once it is committed.
 
 use crate::api::Output;
-use crate::contents::ledger::Weight;
-use crate::contents::superseded::Superseded;
-use crate::histories::gaps::Gap;
-use crate::requests::Listed;
-use crate::state::log::{Applied, LogItem};
+use crate::contents::replaced::Superseded;
+use crate::contents::weight::Weight;
+use crate::histories::skipped::Gap;
+use crate::requests::listed::Listed;
+use crate::state::log::Applied;
+use crate::state::log_item::LogItem;
 use crate::state::position::LogPosition;
 use crate::state::totals::Totals;
 use std::collections::BTreeSet;
@@ -32,7 +33,7 @@ pub(crate) struct Staged {
     /// The record over lost numbers was written.
     pub(crate) gap: Option<Gap>,
     /// What of a takeover's findings is in the store.
-    pub(crate) found: Vec<(crate::histories::found_lost::Kind, FileId)>,
+    pub(crate) found: Vec<(crate::histories::lost::Kind, FileId)>,
     /// Records taken from a child client, whose change others must have heard of.
     pub(crate) taken: Vec<RecordId>,
     /// Tentative records that were replayed.

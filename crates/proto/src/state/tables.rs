@@ -76,6 +76,9 @@ pub(crate) const FORGOT_AT: &[u8] = &[table::META, b'f'];
 /// Rows of a client's former origins whose records were lost: this prefix, and the origin.
 pub(crate) const LOST_AFTER: &[u8] = &[table::META, b'q'];
 
+/// Rows read at once when a table is gone through.
+pub(crate) const PAGE: usize = 1024;
+
 const INODE: u8 = b'i';
 const ENTRY: u8 = b'e';
 const CONFLICT: u8 = b'c';

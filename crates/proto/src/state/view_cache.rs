@@ -4,11 +4,10 @@
 //! Two generations: what is read or written comes into the young one, and when that is full it becomes the old one, whose rows go
 //! unless they are read again. A row is cheap to copy: what is long in it is shared.
 
-use crate::state::State;
 use crate::state::tables::{Numbered, image_key, table, unpack_view};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use wayfs_types::{Image, Key, MetaStore, StorageError};
+use wayfs_types::{Key, MetaStore, StorageError};
 
 /// Longest row that is kept, in encoded bytes.
 const ROW_LEN_MAX: usize = 4096;
@@ -18,7 +17,7 @@ type Rows = BTreeMap<Key, Option<Numbered>>;
 /// Of one replica: all that is committed there goes through [`ViewCache::wrote`].
 #[derive(Debug)]
 pub(crate) struct ViewCache {
-    generations: RefCell<Generations>,
+    pub(super) generations: RefCell<Generations>,
     /// Most rows of each generation.
     rows_max: usize,
 }
@@ -34,9 +33,9 @@ pub(crate) struct Written {
 }
 
 #[derive(Debug, Default)]
-struct Generations {
-    young: Rows,
-    old: Rows,
+pub(super) struct Generations {
+    pub(super) young: Rows,
+    pub(super) old: Rows,
 }
 
 impl ViewCache {
@@ -100,30 +99,6 @@ impl Generations {
     }
 }
 
-impl<S: MetaStore> State<S> {
-    /// A row that is kept in memory and is another one in the store, if there is one. Reads all that are kept.
-    pub(crate) fn kept_row_is_wrong(&self) -> Result<Option<String>, StorageError> {
-        let generations = self.views.generations.borrow();
-        for (key, kept) in generations.young.iter().chain(&generations.old) {
-            let stored = crate::state::tables::read_view(&self.store, key)?;
-            if stored != *kept {
-                return Ok(Some(format!("{key:?} is kept as {kept:?} and stored as {stored:?}")));
-            }
-        }
-        Ok(None)
-    }
-
-    /// A row of the committed view.
-    pub(crate) fn row_of(&self, key: &Key) -> Result<Option<Numbered>, StorageError> {
-        self.views.look(&self.store, key, |row| row.cloned())
-    }
-
-    /// Its image.
-    pub(crate) fn image(&self, key: &Key) -> Result<Option<Image>, StorageError> {
-        self.views.look(&self.store, key, |row| row.map(|row| row.image.clone()))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,7 +106,7 @@ mod tests {
     use crate::testing::MemoryStore;
     use std::cell::Cell;
     use std::sync::Arc;
-    use wayfs_types::{Batch, CommitNumber, Content, Entry, FileId, Name, Pairs, RecordId, Ticket};
+    use wayfs_types::{Batch, CommitNumber, Content, Entry, FileId, Image, Name, Pairs, RecordId, Ticket};
 
     const ROWS_MAX: usize = 64;
 

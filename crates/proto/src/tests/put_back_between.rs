@@ -5,7 +5,7 @@ use super::forking::stay_connected;
 use super::put_back::{first_life, rejoin};
 use super::put_back_contents::{ASKED, is_declared};
 use super::world::{HOME, World, big, small};
-use crate::contents::previous::PREVIOUS;
+use crate::state::tables::table::PREVIOUS;
 use crate::{Input, Role};
 use std::time::Duration;
 use wayfs_types::request::{Answer, Level};

@@ -19,11 +19,13 @@
 //!   as images, and goes on behind their numbers: the first record of every life
 //!   is an [`Op::Skip`] over as many numbers as can have been ahead.
 
-use crate::contents::content_of;
-use crate::replica::{Core, Replica};
-use crate::state::log::Attached;
+use crate::replica::Replica;
+use crate::replica::core::Core;
+use crate::state::log_entry::Attached;
+use crate::state::of_record::content_of;
 use crate::state::position::LogPosition;
-use crate::upstream::{Uplink, UplinkState};
+use crate::upstream::Uplink;
+use crate::upstream::line::UplinkState;
 use std::collections::BTreeMap;
 use wayfs_types::{MetaStore, Op, Record, RecordId, StorageError, Ticket, UserId};
 use wayfs_wire::{SentRecord, Up};

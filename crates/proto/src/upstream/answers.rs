@@ -1,14 +1,16 @@
 //! The parent's answers to our questions.
 
 use crate::api::PeerId;
-use crate::children::interest::directories_of;
-use crate::replica::{Core, Replica, StepError};
-use crate::requests::Listed;
+use crate::replica::Replica;
+use crate::replica::core::Core;
+use crate::replica::errors::StepError;
+use crate::requests::listed::Listed;
 use crate::requests::seen::Asked;
-use crate::state::names::crowded_in;
+use crate::state::names::{crowded_in, directories_of};
 use crate::state::tables::{image_key, table};
+use crate::upstream::Uplink;
+use crate::upstream::line::UplinkState;
 use crate::upstream::needs::QUESTIONS_MAX;
-use crate::upstream::{Uplink, UplinkState};
 use std::collections::BTreeSet;
 use wayfs_types::{CommitNumber, FileId, Image, Key, MetaStore, Name, StorageError};
 use wayfs_wire::{AskId, FrameSerial, KeyImage, Question, Resume, Up, Verdict};

@@ -13,12 +13,15 @@
 //!     ◀───── Caught
 //! ```
 
-use crate::children::catches::Caught;
+use crate::children::catch::Caught;
 use crate::histories::Histories;
-use crate::replica::{Core, Replica, StepError};
+use crate::replica::Replica;
+use crate::replica::core::Core;
+use crate::replica::errors::StepError;
 use crate::requests::{Attempt, On, Waiting};
 use crate::state::position::LogPosition;
-use crate::upstream::{Comeback, Uplink, UplinkState};
+use crate::upstream::line::UplinkState;
+use crate::upstream::{Comeback, Uplink};
 use wayfs_types::request::Answer;
 use wayfs_types::{FsError, MetaStore, StorageError};
 use wayfs_wire::{AskId, Up};

@@ -21,18 +21,21 @@
 //! Without the home nothing is changed: `Unreachable`. Who is not told within the time of a request is told `TimedOut`, and does
 //! not know what became of it.
 
-use crate::children::interest::directories_of;
-use crate::locks::requests::{LockAsk, lock_error};
-use crate::replica::{Core, Replica, StepError};
+use crate::locks::asks::{LockAsk, lock_error};
+use crate::replica::Replica;
+use crate::replica::core::Core;
+use crate::replica::errors::StepError;
 use crate::requests::{Attempt, On, Waiting};
+use crate::state::names::directories_of;
 use crate::state::tables::Numbered;
 use crate::upstream::Uplink;
+use crate::upstream::claimed::{Claims, Held, Kept, Made};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use wayfs_types::request::{
     Answer, Change, LockFamily, LockKind, LockOwner, LockRange, LockRequest, Outcome, RequestId,
 };
-use wayfs_types::{FileId, FsError, Image, Key, MetaStore, Name, RecordId, StorageError, Time};
+use wayfs_types::{FileId, FsError, Image, Key, MetaStore, Name, StorageError, Time};
 use wayfs_wire::{LockVerdict, Question, Up};
 
 /// How often a request begins its claims anew, because what it is about moved meanwhile.
@@ -40,59 +43,6 @@ const ROUNDS_MAX: u8 = 8;
 
 /// How long an append that is to be made anew keeps its claims: others wait so long for a driver that does not come back.
 const KEPT_MAX: Duration = Duration::from_secs(2);
-
-/// Directories that are claimed, and the request that each was claimed for.
-type Held = BTreeMap<FileId, RequestId>;
-
-/// What is claimed for requests that wait.
-#[derive(Debug, Default)]
-pub(crate) struct Claims {
-    held: BTreeMap<RequestId, Held>,
-    refused: BTreeMap<RequestId, FsError>,
-    /// By the file that is appended to.
-    kept: BTreeMap<FileId, Kept>,
-}
-
-/// Claims of an append that is to be made anew.
-#[derive(Debug)]
-struct Kept {
-    held: Held,
-    until: Time,
-}
-
-impl Claims {
-    /// The parent knows of them no more.
-    pub(crate) fn parent_lost(&mut self) {
-        self.held.clear();
-        self.refused.clear();
-        self.kept.clear();
-    }
-
-    /// A change of a file takes over what an earlier try to append to it claimed.
-    fn take_over(&mut self, id: RequestId, change: &Change) {
-        if let Change::Append { file, .. } | Change::Store { file, .. } = change
-            && let Some(Kept { held, .. }) = self.kept.remove(file)
-        {
-            self.held.entry(id).or_default().extend(held);
-        }
-    }
-
-    /// When the next that was kept is let go of.
-    fn timeout(&self) -> Option<Time> {
-        self.kept.values().map(|kept| kept.until).min()
-    }
-}
-
-/// A name that was made and of which the home has not spoken.
-#[derive(Debug, Clone)]
-pub(crate) struct Made {
-    record: RecordId,
-    answer: Answer,
-    /// Where, if it is a name that another may have made.
-    place: Option<(FileId, Name)>,
-    /// The parent was asked what stands there.
-    is_asked: bool,
-}
 
 fn claim(id: RequestId, file: FileId) -> LockRequest {
     let (family, owner, range) = (LockFamily::Claim, LockOwner(id.0), LockRange::WHOLE);

@@ -8,56 +8,19 @@
 //!
 //! Whoever cannot be asked leaves a fact unknown. That a fact holds is remembered, since no fact ends.
 
-use crate::replica::{Core, Replica, StepError};
+use crate::replica::Replica;
+use crate::replica::core::Core;
+use crate::replica::errors::StepError;
 use crate::requests::{Attempt, On, Waiting};
-use crate::state::marks::content_named;
+use crate::state::of_record::content_named;
 use crate::upstream::Uplink;
-use std::collections::BTreeMap;
+use crate::upstream::facts_told::FactAsk;
 use wayfs_types::request::Answer;
-use wayfs_types::{Fact, Facts, FileId, MetaStore, OriginId, RecordId, StorageError};
+use wayfs_types::{Facts, FileId, MetaStore, OriginId, RecordId, StorageError};
 use wayfs_wire::{AskId, AskedVersion, Down, FACTS_MAX, Up};
 
 /// Most questions about facts under way to the parent; past it we answer what we know ourselves.
 const ASKS_MAX: usize = 256;
-/// Most versions of others of which we remember what we were told.
-const TOLD_MAX: usize = 16_384;
-
-/// A question that is under way to the parent.
-#[derive(Debug)]
-pub(crate) struct FactAsk {
-    versions: Vec<AskedVersion>,
-    /// What we know ourselves.
-    known: Vec<Facts>,
-    /// The child that asked, and its name for the question; `None`: our own user.
-    asker: Option<(OriginId, AskId)>,
-}
-
-/// What we were told of the versions of others.
-#[derive(Debug, Default)]
-pub(crate) struct FactsTold(BTreeMap<RecordId, Facts>);
-
-impl FactsTold {
-    fn note(&mut self, version: RecordId, facts: Facts) {
-        self.0.insert(version, facts);
-        if self.0.len() > TOLD_MAX {
-            self.0.pop_first();
-        }
-    }
-
-    /// What still is so of what was told, whenever that was.
-    pub(crate) fn lasting(&self, version: RecordId) -> Facts {
-        let lasting = |fact: Fact| if fact.holds() { fact } else { Fact::Unknown };
-        self.0.get(&version).map_or(Facts::default(), |told| Facts {
-            safe: lasting(told.safe),
-            visible: lasting(told.visible),
-            stable: lasting(told.stable),
-        })
-    }
-
-    fn latest(&self, version: RecordId) -> Facts {
-        self.0.get(&version).copied().unwrap_or_default()
-    }
-}
 
 impl<S: MetaStore> Replica<S> {
     /// A request for facts: what is not known is asked of the parent, once.

@@ -17,66 +17,21 @@
 
 use crate::api::Config;
 use crate::children::stream::FRAME_LEN;
-use crate::contents::access::{ByWriter, Denial};
-use crate::contents::{Contents, content_of};
+use crate::contents::Contents;
+use crate::contents::answers::{ByWriter, Denial};
 use crate::members::Members;
-use crate::members::seals::Written;
-use crate::replica::{Core, Replica, StepError};
-use crate::state::position::LogPosition;
+use crate::replica::Replica;
+use crate::replica::core::Core;
+use crate::replica::errors::StepError;
+use crate::state::log_entry::Written;
+use crate::state::of_record::{content_of, files_of};
 use crate::state::tables::{record_key, table};
+use crate::upstream::leaving::{Gathering, Leaving};
 use crate::upstream::{Uplink, Upstream};
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_tree::{Canceller, CreateFolding};
-use wayfs_types::{Chain, Content, FileId, MetaStore, Op, OriginId, Record, RecordId, StorageError, Time};
+use wayfs_types::{Chain, Content, FileId, MetaStore, OriginId, Record, RecordId, StorageError, Time};
 use wayfs_wire::{SentRecord, Span, Up};
-
-/// Records that wait to be sent.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Gathering {
-    /// When the first of them came.
-    since: Time,
-    /// Position of the last, and when it came.
-    newest: LogPosition,
-    newest_at: Time,
-    /// What they made and left empty so far.
-    empty: BTreeSet<FileId>,
-}
-
-impl Gathering {
-    /// What waits when a session or a message begins: it has waited long enough.
-    pub(crate) fn of_old(newest: LogPosition, now: Time) -> Self {
-        Self { since: now, newest, newest_at: now, empty: BTreeSet::new() }
-    }
-}
-
-/// When records leave.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Leaving {
-    AtOnce,
-    /// With others of their time, so that what undoes itself stays here; `None`: none waits.
-    Gathered(Option<Gathering>),
-}
-
-/// Files whose content or names a record is about.
-pub(crate) fn files_of(record: &Record) -> impl Iterator<Item = FileId> {
-    let second = match &record.op {
-        Op::Rename { replaced, .. } => replaced.map(|seen| seen.file),
-        Op::Exchange { other, .. } => Some(*other),
-        Op::Create { .. }
-        | Op::Mkdir { .. }
-        | Op::Link { .. }
-        | Op::Unlink { .. }
-        | Op::Rmdir { .. }
-        | Op::SetAttr { .. }
-        | Op::SetXattr { .. }
-        | Op::Store { .. }
-        | Op::Resolve { .. }
-        | Op::Touch
-        | Op::Skip { .. }
-        | Op::Lost { .. } => None,
-    };
-    crate::inspect::file_of(&record.op, record.id).into_iter().chain(second)
-}
 
 /// Files that records of several origins are about: nothing of theirs is cancelled. `resolve` leads from an id to the file
 /// that it was merged into here.

@@ -1,13 +1,15 @@
 //! What the parent says.
 
-use super::{UplinkState, origins_in};
 use crate::api::{Output, PeerId};
-use crate::children::catches::Caught;
+use crate::children::catch::Caught;
 use crate::histories::Histories;
-use crate::replica::{Core, Replica, StepError};
+use crate::replica::Replica;
+use crate::replica::core::Core;
+use crate::replica::errors::StepError;
 use crate::state::tables::table;
-use crate::upstream::Uplink;
+use crate::upstream::line::UplinkState;
 use crate::upstream::welcomed::Welcome;
+use crate::upstream::{Uplink, origins_in};
 use std::collections::BTreeSet;
 use wayfs_types::{CommitNumber, Image, Key, MetaStore, OriginId, StorageError};
 use wayfs_wire::{Cut, Down, KeyImage, Mark, Resume, Up};

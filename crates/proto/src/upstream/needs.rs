@@ -1,6 +1,8 @@
 //! What a request needs to know before it can be worked off, and the questions to the parent about it.
 
-use crate::replica::{Core, Replica, StepError};
+use crate::replica::Replica;
+use crate::replica::core::Core;
+use crate::replica::errors::StepError;
 use crate::requests::seen::{Asked, Seen};
 use crate::requests::{Attempt, FIRST_SESSION_MAX, Need, On, Waiting};
 use crate::upstream::Uplink;

@@ -9,19 +9,16 @@
 //! home's history parted from its own, may have sent them a moment ago: it keeps their contents for this session.
 
 use crate::api::PeerId;
-use crate::contents::content_of;
-use crate::replica::{Core, StepError};
-use crate::state::log::LogEntry;
+use crate::children::echo_filter::{ECHO_MAX, LEN_MIN};
+use crate::replica::core::Core;
+use crate::replica::errors::StepError;
+use crate::state::log_entry::LogEntry;
+use crate::state::of_record::content_of;
 use crate::upstream::Uplink;
 use bytes::Bytes;
 use std::sync::Arc;
 use wayfs_types::{Content, Digest, Image, MetaStore, Record, RecordId};
 use wayfs_wire::{KeyImage, Omitted};
-
-/// Shorter contents cost less than what stands for them.
-pub(crate) const LEN_MIN: usize = 64;
-/// Records that are remembered for one child. The contents of others come back.
-pub(crate) const ECHO_MAX: usize = 65_536;
 
 /// The contents that travel in a record.
 fn inline_of(record: &Record) -> Option<Bytes> {

@@ -25,96 +25,23 @@
 //! calls them first. Where somebody did so lately nothing is kept, since with each call a kernel asks for all names again.
 
 use crate::api::{Output, Sharing};
-use crate::children::interest::seen_at;
-use crate::replica::{Core, Replica};
+use crate::replica::Replica;
+use crate::replica::core::Core;
 use crate::requests::{Attempt, On, Waiting};
-use crate::upstream::{Uplink, UplinkState};
-use std::collections::{BTreeMap, BTreeSet};
+use crate::state::names::seen_at;
+use crate::upstream::Uplink;
+use crate::upstream::line::UplinkState;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use wayfs_types::request::Change;
-use wayfs_types::{FileId, Inode, MetaStore, Name, StorageError, Time};
+use wayfs_types::{FileId, Inode, MetaStore, Name, StorageError};
 use wayfs_wire::{AskId, CLAIM_MAX, Down, RecallId, Then, Up, Verdict};
 
 /// Claims for one request before it goes on without the right.
 const CLAIMS_MAX: u8 = 8;
-/// Directories that are remembered as stirred before those that are quiet again are forgotten.
-const STIRRED_MAX: usize = 4096;
 /// Directories of which a kernel is remembered to keep what it was told, before it is asked to forget all.
 const KEPT_MAX: usize = 4096;
-/// A directory that several look at is quiet when nobody was about to change it for so long.
-pub(crate) const QUIET: Duration = Duration::from_secs(30);
-
-/// The rights of a session with a parent.
-#[derive(Debug, Default)]
-pub(crate) struct OwnRights {
-    /// Whether the parent was told that we take them.
-    takes: bool,
-    /// The first question that was put after that.
-    first_ask: Option<AskId>,
-    /// Directories that nobody else looks at.
-    alone: BTreeSet<FileId>,
-    /// Directories that somebody else may change at any moment.
-    doubted: BTreeSet<FileId>,
-    /// When somebody else was last about to change a directory; of those that were not quiet since.
-    stirred: BTreeMap<FileId, Time>,
-    /// Directories of which the kernel keeps what it was told before, though nothing that is told now is kept: we had them alone. Until
-    /// it asks for all names again.
-    kept: BTreeSet<FileId>,
-    claims: BTreeMap<AskId, Vec<FileId>>,
-    /// What is being given back, by its number.
-    given: BTreeMap<RecallId, (Vec<FileId>, Then)>,
-    /// The shortest way to the parent and back that was seen.
-    rtt_min: Option<Duration>,
-}
-
-impl OwnRights {
-    /// Whether a directory is to be asked for before what is cached of it is shown.
-    pub(crate) fn doubts(&self, directory: FileId) -> bool {
-        self.doubted.contains(&directory)
-    }
-
-    pub(crate) fn note_rtt(&mut self, rtt: Duration) {
-        let known = self.rtt_min.get_or_insert(rtt);
-        *known = (*known).min(rtt);
-    }
-
-    /// A directory is watched no more.
-    pub(crate) fn forget(&mut self, directory: FileId) {
-        self.alone.remove(&directory);
-        self.doubted.remove(&directory);
-        self.stirred.remove(&directory);
-    }
-
-    /// Somebody else is about to change a directory.
-    fn stir(&mut self, directory: FileId, now: Time) {
-        if self.stirred.len() >= STIRRED_MAX {
-            self.stirred.retain(|_, at| now < *at + QUIET);
-        }
-        self.stirred.insert(directory, now);
-    }
-
-    /// Whether a directory is being given back to somebody who changes it: what is told of it after the kernel was told to ask
-    /// again would stay there.
-    fn is_called(&self, directory: FileId) -> bool {
-        self.given.values().any(|(files, then)| *then == Then::Ask && files.contains(&directory))
-    }
-
-    /// Whether nobody is or was lately about to change a directory that we look at with others.
-    fn is_shared(&self, directory: FileId, now: Time) -> bool {
-        !self.doubts(directory) && self.stirred.get(&directory).is_none_or(|at| now >= *at + QUIET)
-    }
-
-    /// Whether the parent knew that we take rights when it was asked this for the first time.
-    pub(crate) fn counts_from(&self, ask: AskId) -> bool {
-        self.first_ask.is_some_and(|first| ask >= first)
-    }
-
-    /// The parent answered about a directory: whoever had it alone gave it back before.
-    pub(crate) fn trust(&mut self, directory: FileId) {
-        self.doubted.remove(&directory);
-    }
-}
 
 /// How the kernel may keep what it is told of a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

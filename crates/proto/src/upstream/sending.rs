@@ -1,13 +1,16 @@
 //! Records on their way to the parent: which may go, when, and how many at a time.
 
 use crate::children::stream::FRAME_LEN;
-use crate::contents::{Contents, content_of};
+use crate::contents::Contents;
 use crate::members::Members;
-use crate::replica::{Core, Replica};
+use crate::replica::Replica;
+use crate::replica::core::Core;
+use crate::state::of_record::content_of;
 use crate::state::position::LogPosition;
 use crate::state::tables::{record_key, table};
-use crate::upstream::gathered::Leaving;
-use crate::upstream::{Uplink, UplinkState};
+use crate::upstream::Uplink;
+use crate::upstream::leaving::Leaving;
+use crate::upstream::line::UplinkState;
 use std::collections::BTreeMap;
 use wayfs_types::{MetaStore, OriginId, Record, StorageError};
 use wayfs_wire::{SentRecord, Up};

@@ -2,9 +2,11 @@
 
 use crate::api::PeerId;
 use crate::histories::Histories;
-use crate::replica::{Replica, StepError};
+use crate::replica::Replica;
+use crate::replica::errors::StepError;
 use crate::requests::watches::Watches;
-use crate::upstream::{Uplink, UplinkState};
+use crate::upstream::Uplink;
+use crate::upstream::line::UplinkState;
 use wayfs_types::{CommitNumber, MetaStore, StorageError};
 use wayfs_wire::{Applied, Stamp};
 
