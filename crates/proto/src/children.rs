@@ -86,6 +86,15 @@ pub(crate) enum ChildKind {
     Client,
 }
 
+/// How a session with a child ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Parting {
+    /// Nobody knows whether the child does: it may trust what it was told until its lease ends.
+    Lost,
+    /// The child said that it trusts nothing any more that it was told.
+    Left,
+}
+
 /// One replica below us.
 #[derive(Debug)]
 pub(crate) struct Child {
@@ -543,13 +552,4 @@ impl Children {
             _ => None,
         })
     }
-}
-
-/// How a session with a child ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Parting {
-    /// Nobody knows whether the child does: it may trust what it was told until its lease ends.
-    Lost,
-    /// The child said that it trusts nothing any more that it was told.
-    Left,
 }

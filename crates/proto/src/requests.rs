@@ -4,7 +4,6 @@ mod ends;
 pub(crate) mod listed;
 mod running;
 pub(crate) mod seen;
-
 mod serving;
 pub(crate) mod waits;
 pub(crate) mod watches;

@@ -5,6 +5,11 @@ use std::sync::Arc;
 use wayfs_types::{Content, Digest, Image, Inode, Key, OriginId, RecordId};
 use wayfs_wire::KeyImage;
 
+/// Shorter contents cost less than what stands for them.
+pub(crate) const LEN_MIN: usize = 64;
+/// Records that are remembered for one child. The contents of others come back.
+pub(crate) const ECHO_MAX: usize = 65_536;
+
 /// Records whose contents a child is not to be told.
 #[derive(Debug, Default)]
 pub(crate) struct EchoFilter {
@@ -67,9 +72,3 @@ fn take_out(inode: &mut Inode) -> Option<Digest> {
     }
     Some(Digest::of(&std::mem::take(bytes)))
 }
-
-/// Shorter contents cost less than what stands for them.
-pub(crate) const LEN_MIN: usize = 64;
-
-/// Records that are remembered for one child. The contents of others come back.
-pub(crate) const ECHO_MAX: usize = 65_536;

@@ -19,7 +19,7 @@
 //! What is being looked for counts as at this station only; it may be what nobody
 //! below has by the records, too (`contents/denied.rs`). What was named while
 //! too much was under way, or before a restart, is found again by the numbers of
-//! changes: up to [`Named::through`] nothing is left to look for.
+//! changes: up to [`crate::contents::named_looks::Named::through`] nothing is left to look for.
 //!
 //! Where the store takes nothing, on a full disk, what was found is looked for
 //! again later, after a pause that grows: each answer would order all looks anew.

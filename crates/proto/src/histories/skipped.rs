@@ -1,4 +1,4 @@
-//! Numbers of our own that this store never gave.
+//! The gaps in the numbers of our own, as memory keeps them.
 
 use std::collections::BTreeMap;
 

@@ -57,6 +57,28 @@ impl<S: MetaStore> State<S> {
     pub(crate) fn look<T>(&self, key: &Key, look: impl FnOnce(Option<&Numbered>) -> T) -> Result<T, StorageError> {
         self.views.look(&self.store, key, look)
     }
+
+    /// A row that is kept in memory and is another one in the store, if there is one. Reads all that are kept.
+    pub(crate) fn kept_row_is_wrong(&self) -> Result<Option<String>, StorageError> {
+        let generations = self.views.generations.borrow();
+        for (key, kept) in generations.young.iter().chain(&generations.old) {
+            let stored = crate::state::tables::read_view(&self.store, key)?;
+            if stored != *kept {
+                return Ok(Some(format!("{key:?} is kept as {kept:?} and stored as {stored:?}")));
+            }
+        }
+        Ok(None)
+    }
+
+    /// A row of the committed view.
+    pub(crate) fn row_of(&self, key: &Key) -> Result<Option<Numbered>, StorageError> {
+        self.views.look(&self.store, key, |row| row.cloned())
+    }
+
+    /// Its image.
+    pub(crate) fn image(&self, key: &Key) -> Result<Option<Image>, StorageError> {
+        self.views.look(&self.store, key, |row| row.map(|row| row.image.clone()))
+    }
 }
 
 /// What this input does.
@@ -336,29 +358,5 @@ impl<S> State<S> {
     /// Looks whether that time has come.
     pub(crate) fn check_timers(&mut self, now: Time) {
         self.durable.check(now);
-    }
-}
-
-impl<S: MetaStore> State<S> {
-    /// A row that is kept in memory and is another one in the store, if there is one. Reads all that are kept.
-    pub(crate) fn kept_row_is_wrong(&self) -> Result<Option<String>, StorageError> {
-        let generations = self.views.generations.borrow();
-        for (key, kept) in generations.young.iter().chain(&generations.old) {
-            let stored = crate::state::tables::read_view(&self.store, key)?;
-            if stored != *kept {
-                return Ok(Some(format!("{key:?} is kept as {kept:?} and stored as {stored:?}")));
-            }
-        }
-        Ok(None)
-    }
-
-    /// A row of the committed view.
-    pub(crate) fn row_of(&self, key: &Key) -> Result<Option<Numbered>, StorageError> {
-        self.views.look(&self.store, key, |row| row.cloned())
-    }
-
-    /// Its image.
-    pub(crate) fn image(&self, key: &Key) -> Result<Option<Image>, StorageError> {
-        self.views.look(&self.store, key, |row| row.map(|row| row.image.clone()))
     }
 }

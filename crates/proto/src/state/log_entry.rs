@@ -19,7 +19,7 @@ pub(crate) struct LogEntry {
     pub(crate) held: bool,
     /// It moved or removed a directory.
     pub(crate) structural: bool,
-    /// Keys that it touched, and the [`echo_hash`] of each afterwards.
+    /// Keys that it touched, and the [`crate::state::log::echo_hash`] of each afterwards.
     pub(crate) touched: Vec<(Key, u64)>,
     /// The running hash of its origin before and after it.
     pub(crate) before: Chain,

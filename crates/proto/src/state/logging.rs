@@ -9,7 +9,7 @@ use crate::state::log_entry::{Attached, LogEntry, Shadow};
 use crate::state::log_item::LogItem;
 use crate::state::position::{LogPosition, log_key};
 use crate::state::tables::table::TOUCH;
-use crate::state::tables::{image_key, pack, parse_number_key, table, unpack};
+use crate::state::tables::{PAGE, image_key, pack, parse_number_key, table, unpack};
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_tree::{Effect, View};
 use wayfs_types::{Chain, FileId, Image, Key, Life, MetaStore, Op, Record, RecordId, StorageError, Ticket};
@@ -21,7 +21,7 @@ impl<S: MetaStore> Core<S> {
         let mut confirmed = BTreeMap::new();
         let mut from = vec![table::LOG];
         loop {
-            let pairs = self.state.store.scan(&from, &[table::LOG + 1], crate::state::tables::PAGE)?;
+            let pairs = self.state.store.scan(&from, &[table::LOG + 1], PAGE)?;
             let Some((last, _)) = pairs.last() else { break };
             from.clone_from(last);
             from.push(0);

@@ -1,4 +1,4 @@
-//! What a record is about: its content, and its files.
+//! What a record is about, its content and its files, and the content of an inode.
 
 use wayfs_types::{Content, FileId, Inode, Op, Record, RecordId};
 

@@ -230,6 +230,18 @@ impl Indexing {
     }
 }
 
+impl UsageChange {
+    /// That of what is not committed yet.
+    pub(crate) fn of(overlay: &Overlay) -> Self {
+        let mut change = Self::default();
+        for (key, old, new) in overlay.changes() {
+            change.count(key, old, -1);
+            change.count(key, new, 1);
+        }
+        change
+    }
+}
+
 /// An overlay turned into a batch.
 #[derive(Debug)]
 pub(crate) struct Finished {
@@ -326,17 +338,5 @@ fn write_view<S: MetaStore>(
             batch.delete(view_key);
             Ok(0)
         }
-    }
-}
-
-impl UsageChange {
-    /// That of what is not committed yet.
-    pub(crate) fn of(overlay: &Overlay) -> Self {
-        let mut change = Self::default();
-        for (key, old, new) in overlay.changes() {
-            change.count(key, old, -1);
-            change.count(key, new, 1);
-        }
-        change
     }
 }

@@ -1,4 +1,4 @@
-//! What every part may know of the session with the parent, and how it is spoken to.
+//! The line to the parent, and where the session with it stands.
 
 use crate::api::PeerId;
 use crate::state::position::LogPosition;

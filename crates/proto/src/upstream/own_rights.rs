@@ -7,7 +7,6 @@ use wayfs_wire::{AskId, RecallId, Then};
 
 /// Directories that are remembered as stirred before those that are quiet again are forgotten.
 const STIRRED_MAX: usize = 4096;
-
 /// A directory that several look at is quiet when nobody was about to change it for so long.
 pub(crate) const QUIET: Duration = Duration::from_secs(30);
 
