@@ -5,25 +5,8 @@ use crate::planted::Bug;
 use crate::tree_dump::TreeDump;
 use crate::world::{Event, World};
 use rand::Rng;
-use std::collections::BTreeMap;
 use wayfs_proto::{Held, Input};
-use wayfs_types::{NodeId, Origin, OriginId, Quota, RecordId};
-
-/// Members that were removed with a fence: each of their origins as the home had it then.
-#[derive(Debug, Default)]
-pub(crate) struct Fences(BTreeMap<OriginId, Origin>);
-
-impl Fences {
-    /// Whether a record is one of which a fence says that it does nothing.
-    pub(crate) fn shut_out(&self, record: RecordId) -> bool {
-        self.0.get(&record.origin()).is_some_and(|origin| !origin.has(record.sequence()))
-    }
-
-    /// Whether there are any.
-    pub(crate) fn are_drawn(&self) -> bool {
-        !self.0.is_empty()
-    }
-}
+use wayfs_types::{NodeId, Quota, RecordId};
 
 impl World {
     /// A quota that is soon used up, of a member or of all together; it is lifted after a while.

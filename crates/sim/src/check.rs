@@ -3,39 +3,13 @@
 use crate::history::{Removal, Update};
 use crate::host::Host;
 use crate::tree_dump::TreeDump;
+use crate::violation::Violation;
 use crate::world::World;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use wayfs_proto::{Holder, Replica, Role};
 use wayfs_types::{Content, Digest, FileId, Inode, Kind, Place, RecordId};
 
-/// A broken promise.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Violation {
-    /// Which promise.
-    pub promise: &'static str,
-    /// What happened instead.
-    pub evidence: String,
-}
-
-impl Violation {
-    pub(crate) fn new(promise: &'static str, evidence: String) -> Self {
-        Self { promise, evidence }
-    }
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "broken: {}: {}", self.promise, self.evidence)
-    }
-}
-
 impl World {
-    /// A promise is broken.
-    pub(crate) fn violate(&mut self, promise: &'static str, evidence: String) {
-        self.violations.push(Violation::new(promise, evidence));
-    }
-
     /// Invariant 1: what was reported safe is current, an ancestor of what is current, a copy,
     /// or was removed by someone who had seen it.
     pub(crate) fn check_nothing_safe_lost(&mut self, home: &TreeDump) {

@@ -1,7 +1,6 @@
 //! Branches that must have happened: a hunt in which one never did was not looking there.
 
 use crate::plan::Disaster;
-use crate::world::World;
 use std::collections::BTreeSet;
 
 /// Something that a run may come by.
@@ -225,10 +224,3 @@ impl Branch {
 
 /// What a run came by.
 pub type Coverage = BTreeSet<Branch>;
-
-impl World {
-    /// Notes a branch that was taken.
-    pub(crate) fn cover(&mut self, branch: Branch) {
-        self.coverage.insert(branch);
-    }
-}

@@ -5,71 +5,18 @@
 //! (in time, or at all) may happen at any moment from then on: of such a name nothing is known any more. A name that was asked to
 //! be taken away while its maker waited for the answer may be another's by the time that the maker hears: of that answer nothing follows.
 
-use crate::check::Violation;
 use crate::coverage::Branch;
 use crate::history::Removal;
+use crate::makers::{Making, Place};
 use crate::plan::Disaster;
 use crate::planted::Bug;
+use crate::violation::Violation;
 use crate::world::World;
-use std::collections::{BTreeMap, BTreeSet};
 use wayfs_types::request::{Answer, Change, Outcome, RenameTarget, Request};
-use wayfs_types::{ConflictKind, FileId, FsError, Inode, Name, Op, RecordId, XattrName};
+use wayfs_types::{ConflictKind, FileId, FsError, Inode, Op, RecordId, XattrName};
 
 /// Records that one input makes, at most.
 const INPUT_RECORDS_MAX: u64 = 64;
-
-/// A directory and a name there.
-type Place = (FileId, Name);
-
-/// A change that may make a name.
-#[derive(Debug)]
-struct Making {
-    change: Change,
-    /// How many removals of the name had been asked for when it was asked for; `None` if one was under way.
-    removals: Option<u64>,
-}
-
-/// Who was told what of names.
-#[derive(Debug, Default)]
-pub(crate) struct Makers {
-    /// The host that was told that it made a name, and what it made.
-    made: BTreeMap<Place, (usize, FileId)>,
-    /// Removals that were asked for and not answered yet.
-    asked: BTreeMap<Place, u32>,
-    /// Removals that were asked for at any time.
-    removals: BTreeMap<Place, u64>,
-    /// Who waits to hear whether it made a name.
-    waiting: BTreeMap<(usize, Place), Vec<Making>>,
-    /// Names of which nothing is known.
-    lost: BTreeSet<Place>,
-}
-
-impl Makers {
-    fn is_known(&self, place: &Place) -> bool {
-        !self.lost.contains(place) && self.asked.get(place).is_none_or(|asked| *asked == 0)
-    }
-
-    fn removals_of(&self, place: &Place) -> u64 {
-        self.removals.get(place).copied().unwrap_or_default()
-    }
-
-    /// A host hears of what it made. Answers whether nobody asked to take that away meanwhile.
-    fn heard(&mut self, index: usize, place: &Place, change: &Change) -> bool {
-        let waiting = self.waiting.entry((index, place.clone())).or_default();
-        // Of two that are the same the first counts.
-        let at = waiting.iter().position(|making| making.change == *change);
-        let removals = at.and_then(|at| waiting.remove(at).removals);
-        removals == Some(self.removals_of(place))
-    }
-
-    /// What was made there is gone, or whoever asked for that does not know.
-    fn taken_away(&mut self, place: &Place) {
-        self.made.remove(place);
-        if let Some(asked) = self.asked.get_mut(place) {
-            *asked = asked.saturating_sub(1);
-        }
-    }
-}
 
 /// The names that a change may take away.
 fn taken(change: &Change) -> Vec<Place> {

@@ -16,9 +16,9 @@ mod tests;
 
 pub use path::{Deviation, Path, PathError};
 
-use crate::check::Violation;
 use crate::plan::{Limits, Plan};
 use crate::planted::Bug;
+use crate::violation::Violation;
 use crate::world::chosen::{Course, Point};
 use crate::world::{Notes, Verbosity, World};
 use rand::SeedableRng;

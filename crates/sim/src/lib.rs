@@ -6,6 +6,7 @@
 //! trace.
 
 mod administrator;
+mod bug_hunt;
 mod cancelled;
 mod check;
 mod claims;
@@ -18,10 +19,12 @@ mod disk;
 mod exclusive;
 pub mod explore;
 mod faults;
+mod fences;
 mod heirs;
 mod history;
 mod host;
 mod locks;
+mod makers;
 mod network;
 mod openfiles;
 mod parents;
@@ -39,17 +42,18 @@ mod shrink;
 mod tree_dump;
 mod uploads;
 mod users;
+mod violation;
 mod workload;
 mod world;
 
 #[cfg(test)]
 mod tests;
 
-pub use check::Violation;
 pub use coverage::{Branch, Coverage};
 pub use openfiles::OpenFilesPlan;
 pub use plan::{Disaster, Limits, Operation, Plan, Step};
 pub use planted::Bug;
 pub use run::{Report, run, run_planned};
 pub use shrink::{Shrunk, shrink};
+pub use violation::Violation;
 pub use world::Verbosity;

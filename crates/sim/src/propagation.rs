@@ -1,8 +1,8 @@
 //! A station's propagation policy, driven: [`wayfs_policy::Propagator`] decides, told by the engine as it is live.
 
-use crate::check::Violation;
 use crate::host::Host;
 use crate::network::End;
+use crate::violation::Violation;
 use crate::world::{Event, World};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,18 +17,6 @@ const RECALLED_AT_ONCE: usize = 4;
 const BOUND_MAX: Duration = Duration::from_secs(60);
 /// What is due goes in this time, if nothing breaks: where seeds let contents go one at a time over slow lines that lose, it takes long.
 const SENT_IN: Duration = Duration::from_secs(240);
-
-/// The policy of a host that is opened, with what waits there.
-pub(crate) fn open(host: &Host, now: Time) -> Option<Propagator> {
-    let replica = host.replica.as_ref()?;
-    let mut machine = Propagator::new(host.policy?);
-    let mut recall = Some(Recall::default());
-    while recall.is_some() {
-        let page = replica.recall_unsent(&mut recall, host.wall(now), RECALLED_AT_ONCE);
-        page.unwrap_or_default().into_iter().for_each(|written| machine.handle(now, written));
-    }
-    Some(machine)
-}
 
 /// By when a policy has sent whatever is current, however it decides; `None`: perhaps never.
 fn bound(setting: Setting) -> Option<Duration> {
@@ -143,6 +131,18 @@ impl World {
 }
 
 impl Host {
+    /// Its policy as it is opened, with what waits there.
+    pub(crate) fn open_policy(&self, now: Time) -> Option<Propagator> {
+        let replica = self.replica.as_ref()?;
+        let mut machine = Propagator::new(self.policy?);
+        let mut recall = Some(Recall::default());
+        while recall.is_some() {
+            let page = replica.recall_unsent(&mut recall, self.wall(now), RECALLED_AT_ONCE);
+            page.unwrap_or_default().into_iter().for_each(|written| machine.handle(now, written));
+        }
+        Some(machine)
+    }
+
     fn tell_policy(&mut self, now: Time, news: Input) {
         if let Some(machine) = self.propagator.as_mut() {
             machine.handle(now, news);

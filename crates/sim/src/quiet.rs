@@ -1,6 +1,6 @@
 //! When a world is quiet: nothing is on its way, and nobody moves.
 
-use crate::check::Violation;
+use crate::violation::Violation;
 use crate::world::World;
 use std::time::Duration;
 use wayfs_proto::{Replica, Role};

@@ -1,11 +1,11 @@
 //! One run: set up, break things, heal, check.
 
-use crate::check::Violation;
 use crate::coverage::Coverage;
 use crate::host::{Expectation, Host, name};
 use crate::plan::{Plan, Step};
 use crate::planted::Bug;
 use crate::tree_dump::TreeDump;
+use crate::violation::Violation;
 use crate::world::{Event, Notes, Verbosity, World};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;

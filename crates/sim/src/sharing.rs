@@ -11,8 +11,8 @@
 //! it: that store is a file of its own then and reported, and no name stays that the file was given with it
 //! (`docs/conflicts.md`, Homeless).
 
-use crate::check::Violation;
 use crate::plan::Limits;
+use crate::violation::Violation;
 use crate::world::World;
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_proto::PeerId;

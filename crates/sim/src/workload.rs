@@ -1,10 +1,10 @@
 //! What clients do, and what they learn by it.
 
-use crate::check::Violation;
 use crate::coverage::Branch;
 use crate::history::{Removal, Update};
 use crate::host::{Expectation, name};
 use crate::plan::Operation;
+use crate::violation::Violation;
 use crate::world::{Event, World};
 use bytes::Bytes;
 use rand::Rng;

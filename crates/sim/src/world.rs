@@ -12,18 +12,18 @@ pub(crate) use event::{Event, KernelEvent};
 pub(crate) use roaming::Roaming;
 pub(crate) use transfer::{Due, Transfer};
 
-use crate::administrator::Fences;
-use crate::check::Violation;
 use crate::counter::Counter;
-use crate::coverage::Coverage;
-use crate::exclusive::Makers;
+use crate::coverage::{Branch, Coverage};
+use crate::fences::Fences;
 use crate::history::{History, Loss};
 use crate::host::Host;
+use crate::makers::Makers;
 use crate::network::{Link, Session};
 use crate::openfiles::OpenFiles;
 use crate::plan::{Plan, Step};
 use crate::planted::Bug;
 use crate::sharing::Sharing;
+use crate::violation::Violation;
 use event::Scheduled;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -344,7 +344,7 @@ impl World {
             Ok(replica) => {
                 host.config.origin = replica.config().origin;
                 host.replica = Some(replica);
-                host.propagator = crate::propagation::open(host, self.now);
+                host.propagator = host.open_policy(self.now);
                 self.start_names(index);
             }
             Err(error) => self.violations.push(Violation::new("opens after a crash", format!("host {index}: {error}"))),
@@ -386,5 +386,15 @@ impl World {
         host.is_unvouched = replica.unvouched() > before;
         self.note_taken_names(index);
         self.drain(index);
+    }
+
+    /// A promise is broken.
+    pub(crate) fn violate(&mut self, promise: &'static str, evidence: String) {
+        self.violations.push(Violation::new(promise, evidence));
+    }
+
+    /// Notes a branch that was taken.
+    pub(crate) fn cover(&mut self, branch: Branch) {
+        self.coverage.insert(branch);
     }
 }

@@ -1,9 +1,9 @@
 //! What programs ask of a host, and what they are answered.
 
 use super::World;
-use crate::check::Violation;
 use crate::history::SafeReport;
 use crate::host::Expectation;
+use crate::violation::Violation;
 use std::time::Duration;
 use wayfs_proto::Input;
 use wayfs_types::request::{Answer, Level, Outcome, Request, RequestId};

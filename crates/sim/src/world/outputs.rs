@@ -1,13 +1,13 @@
 //! What an engine wants, carried out: disks, answers, neighbours.
 
 use super::{Event, World};
-use crate::check::Violation;
 use crate::coverage::Branch;
 use crate::dcache::cache::Notice;
 use crate::disk::SyncPoint;
 use crate::history::Update;
 use crate::network::End;
 use crate::planted::Bug;
+use crate::violation::Violation;
 use std::time::Duration;
 use wayfs_proto::{Input, Output, PeerId, Replica, Role};
 use wayfs_types::{FileId, Op, OriginId, Record, RecordId, Ticket};
