@@ -10,44 +10,16 @@
 
 use crate::coverage::Branch;
 use crate::host::{Expectation, name_of};
-use crate::locks::{Given, Held, LockUse, Wanted};
+use crate::lock_use::{Counting, Held, LockUse, Wanted};
+use crate::tally::Counted;
 use crate::world::World;
 use bytes::Bytes;
 use rand::Rng;
-use std::collections::BTreeMap;
 use wayfs_types::request::{Answer, Change, Level, LockKind, LockRange, Outcome, Request};
 use wayfs_types::{Content, FileId, Inode, Key, Kind};
 
 /// Its name.
 const COUNTER: &str = "counter";
-
-/// How far programs counted.
-#[derive(Debug, Default)]
-pub(crate) struct Counter {
-    file: Option<FileId>,
-    /// The last count that somebody was told is at the home. Where no directory is exclusive: that somebody counted who had the lock by
-    /// this server.
-    counted: BTreeMap<usize, Counted>,
-}
-
-/// A count, and who let go of the lock then.
-#[derive(Debug, Clone, Copy, Default)]
-struct Counted {
-    number: u64,
-    by: usize,
-    given: Option<Given>,
-}
-
-/// How far a program that has the lock has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Counting {
-    #[default]
-    Not,
-    /// It was not answered yet.
-    Asked(u64),
-    /// The home has it.
-    Done(u64),
-}
 
 fn number_in(inode: &Inode) -> u64 {
     match &inode.content {

@@ -2,12 +2,12 @@
 
 use crate::dcache::cache::NameCache;
 use crate::disk::DiskHandle;
-use crate::locks::LockUse;
+use crate::lock_use::LockUse;
+use crate::looking::{Looking, Waiting};
 use crate::openfiles::OpenHost;
-use crate::push::Pushing;
-use crate::search::{Looking, Waiting};
-use crate::sharing::Asked;
-use crate::world::Roaming;
+use crate::parent_choice::Roaming;
+use crate::pushing::Pushing;
+use crate::shared_changes::Asked;
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_policy::{Propagator, Setting};
 use wayfs_proto::{Config, PeerId, Replica, Role};

@@ -7,56 +7,15 @@
 //! In some of the other seeds programs lock as well. There no two at one server have a lock at a time, as long as neither's session with
 //! it ended; clients decide about files that they alone lock (`proto`'s `lock_delegations.rs`), and are asked to return them.
 
-use crate::counter::Counting;
 use crate::coverage::Branch;
 use crate::host::Expectation;
+use crate::lock_use::{Counting, Given, Held, LockUse, Wanted};
 use crate::plan::Disaster;
 use crate::world::World;
 use rand::Rng;
-use wayfs_proto::{PeerId, Role};
+use wayfs_proto::Role;
 use wayfs_types::request::{LockFamily, LockKind, LockOwner, LockRange, LockRequest, Outcome, Request};
-use wayfs_types::{FileId, FsError, OriginId, Time};
-
-/// What a client's program does with locks: one at a time.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) enum LockUse {
-    /// Nothing.
-    #[default]
-    Idle,
-    /// It opens a file that it reads when it has one.
-    Opens(Wanted),
-    /// It asked for one.
-    Takes(Wanted),
-    /// It was told that it has it.
-    Has(Held),
-    /// It asked to let go of it.
-    Leaves(Held),
-}
-
-/// A lock that a program asks for.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Wanted {
-    pub(crate) file: FileId,
-    pub(crate) owner: LockOwner,
-    pub(crate) range: LockRange,
-    pub(crate) kind: LockKind,
-    /// The session in which it opened the file that it reads when it has the lock.
-    pub(crate) opened: Option<PeerId>,
-    /// When it asked.
-    pub(crate) at: Time,
-}
-
-/// A lock that a program has, for all that it knows.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Held {
-    pub(crate) wanted: Wanted,
-    /// Who was given it meanwhile.
-    pub(crate) met: Option<usize>,
-    /// The server that gave it, and the session, if it had one that the server vouched for.
-    pub(crate) given: Option<Given>,
-    /// What it does under it.
-    pub(crate) counting: Counting,
-}
+use wayfs_types::{FileId, FsError, OriginId};
 
 /// For so many leases a lock may be on its way to whom it was given to, or be kept for clients of a station that was restarted.
 const KEPT_LEASES: u32 = 3;
@@ -67,21 +26,6 @@ struct OfNobody {
     server: usize,
     child: usize,
     lock: LockRequest,
-}
-
-/// By whom a lock was given.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Given {
-    pub(crate) server: usize,
-    session: PeerId,
-}
-
-impl Wanted {
-    fn excludes(&self, other: &Self) -> bool {
-        let is_shared = self.kind == LockKind::Read && other.kind == LockKind::Read;
-        let overlap = self.range.start <= other.range.end && other.range.start <= self.range.end;
-        self.file == other.file && overlap && !is_shared
-    }
 }
 
 impl World {

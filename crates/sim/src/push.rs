@@ -6,6 +6,7 @@ use crate::coverage::Branch;
 use crate::disk::Chunk;
 use crate::network::{End, HEADER_LEN, STALLED};
 use crate::planted::Bug;
+use crate::pushing::{Answer, Asked, Pushing, Question};
 use crate::world::{Event, Transfer, World};
 use rand::Rng;
 use wayfs_proto::{Input as EngineInput, PeerId, Role};
@@ -21,39 +22,6 @@ const INTERRUPTED: f64 = 0.005;
 
 /// Part of the contents before whose completion the parent sweeps. Only what is older than the seed's grace goes with that.
 const SWEPT_BEFORE: f64 = 0.2;
-
-/// A push that is under way.
-#[derive(Debug)]
-pub(crate) struct Pushing {
-    order: Order<PeerId>,
-    push: Push,
-    /// Which of the pushes of this host: answers to a former one come too late.
-    number: u64,
-    answers: usize,
-    /// Why it failed.
-    failure: Failure,
-}
-
-/// A question to the parent.
-#[derive(Debug, Clone)]
-pub(crate) struct Asked {
-    pub(crate) id: PushId<PeerId>,
-    number: u64,
-    question: Question,
-}
-
-#[derive(Debug, Clone)]
-enum Question {
-    Presence(Vec<Piece>),
-    Take(Digest),
-    /// The one chunk of a content, and whether it is there.
-    TakeWhole(Digest),
-    /// Whether all below this root is there.
-    Complete(Digest),
-}
-
-/// An answer, or why there is none.
-type Answer = Result<Input, Failure>;
 
 impl World {
     pub(crate) fn begin_push(&mut self, index: usize, order: Order<PeerId>) {

@@ -1,7 +1,8 @@
 //! Whoever needs a content whole: a program that reads a file, and a host that is to push what it has not whole.
 
 use crate::coverage::Branch;
-use crate::search::{Given, Then};
+use crate::looking::{Given, Then};
+use crate::reader::{Purpose, Reader};
 use crate::world::{Due, Event, Transfer, World};
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -14,24 +15,6 @@ use wayfs_types::{Digest, FileId, RecordId};
 const TRIES_MAX: u32 = 3;
 /// How long a repair waits for one chunk.
 const REPAIR_PATIENCE: Duration = Duration::from_secs(10);
-
-/// A content that is got piece by piece.
-#[derive(Debug, Clone)]
-pub(crate) struct Reader {
-    file: FileId,
-    version: RecordId,
-    root: Digest,
-    had: usize,
-    tries: u32,
-    patience: Duration,
-    purpose: Purpose,
-}
-
-#[derive(Debug, Clone)]
-enum Purpose {
-    Program,
-    Repair(Order<PeerId>),
-}
 
 impl World {
     /// A user reads a file: piece by piece, from wherever it is.

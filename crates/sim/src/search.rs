@@ -4,8 +4,8 @@
 use crate::contents::CHUNK_LEN;
 use crate::coverage::Branch;
 use crate::disk::Chunk;
+use crate::looking::{Given, Looking, Question, Then, Waiting};
 use crate::network::{End, HEADER_LEN, STALLED};
-use crate::reading::Reader;
 use crate::world::{Due, Event, Transfer, World};
 use std::time::Duration;
 use wayfs_proto::{Holder, Input as EngineInput, PeerId, Role};
@@ -16,49 +16,6 @@ use wayfs_types::Digest;
 
 /// What each hop keeps for itself of the time that the asker allows.
 const HOP_COST: Duration = Duration::from_millis(300);
-
-/// A look that is under way at a host.
-#[derive(Debug)]
-pub(crate) struct Looking {
-    wanted: Want,
-    search: Search<PeerId>,
-    patience: Duration,
-    /// Whom it asks, and which of its questions that is: an answer to a former one comes too late.
-    asks: Option<PeerId>,
-    questions: u64,
-}
-
-/// What somebody waits for, and why.
-#[derive(Debug)]
-pub(crate) struct Waiting {
-    wanted: Want,
-    then: Then,
-}
-
-/// What a wait is for.
-#[derive(Debug, Clone)]
-pub(crate) enum Then {
-    /// Somebody reads here.
-    Read(Reader),
-    /// The answer to a neighbour.
-    Answer(Question),
-}
-
-/// A question for a piece.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Question {
-    /// The session that it goes over, and from which of its ends.
-    pub(crate) peer: PeerId,
-    pub(crate) from: End,
-    /// The look that asks, and which of its questions.
-    look: LookId,
-    number: u64,
-    wanted: Want,
-    patience: Duration,
-}
-
-/// An answer.
-pub(crate) type Given = Result<(), Failure>;
 
 impl World {
     /// Gets a piece into a host's store from whom it can, or finds out that it is there.

@@ -12,9 +12,10 @@
 //! (`docs/conflicts.md`, Homeless).
 
 use crate::plan::Limits;
+use crate::shared_changes::{Asked, Moment, Stored, Touch};
 use crate::violation::Violation;
 use crate::world::World;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use wayfs_proto::PeerId;
 use wayfs_types::request::{Answer, Change, Outcome, RenameTarget, Request};
 use wayfs_types::{FileId, Kind, Name, Op, RecordId, Time};
@@ -23,88 +24,6 @@ use wayfs_types::{FileId, Kind, Name, Op, RecordId, Time};
 const QUICK_MAX: u64 = 10;
 /// Changes that no seed makes while a record is on its way. Traces that are kept for so many are there when it comes.
 const TRACES_KEPT: u64 = 1000;
-
-/// A request under way.
-#[derive(Debug, Clone)]
-pub(crate) struct Asked {
-    request: Request,
-    at: Time,
-    deadline: Time,
-    moment: Option<Moment>,
-}
-
-/// The session in which a client vouches for what it shows, and what it had answered without until then.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Moment {
-    session: PeerId,
-    parent: usize,
-    unvouched: u64,
-}
-
-/// A name that was given or taken away.
-#[derive(Debug, Clone)]
-struct Touch {
-    at: Time,
-    before: Option<FileId>,
-    after: Option<FileId>,
-    /// `None`: it was changed without a station.
-    moment: Option<Moment>,
-}
-
-/// A content that was stored.
-#[derive(Debug, Clone)]
-struct Stored {
-    version: RecordId,
-    at: Time,
-    moment: Option<Moment>,
-}
-
-/// All that was changed.
-#[derive(Debug, Default)]
-pub(crate) struct Sharing {
-    names: BTreeMap<(FileId, Name), Vec<Touch>>,
-    stored: BTreeMap<FileId, Vec<Stored>>,
-    /// When a host met a conflict last: with what somebody far away did.
-    met: BTreeMap<usize, Time>,
-}
-
-impl Sharing {
-    /// A host met a conflict: what was done there before may have come to lie elsewhere.
-    pub(crate) fn note_conflict(&mut self, index: usize, at: Time) {
-        self.met.insert(index, at);
-    }
-
-    fn met_since(&self, index: usize, at: Time) -> bool {
-        self.met.get(&index).is_some_and(|met| *met >= at)
-    }
-
-    /// Whether a file had names, and then none, before a moment.
-    fn was_nameless(&self, file: FileId, before: Time) -> bool {
-        // Of one moment it is given names first: a rename leaves none out.
-        let mut steps: BTreeSet<(Time, Step, &(FileId, Name))> = BTreeSet::new();
-        for (key, touches) in &self.names {
-            for touch in touches.iter().filter(|touch| touch.at < before) {
-                steps.extend((touch.after == Some(file)).then_some((touch.at, Step::Given, key)));
-                steps.extend((touch.before == Some(file)).then_some((touch.at, Step::Taken, key)));
-            }
-        }
-        let mut names = BTreeSet::new();
-        steps.into_iter().any(|(_, step, key)| match step {
-            Step::Given => {
-                names.insert(key);
-                false
-            }
-            Step::Taken => names.remove(key) && names.is_empty(),
-        })
-    }
-}
-
-/// What happens to a name of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Step {
-    Given,
-    Taken,
-}
 
 impl World {
     /// Notes what is asked, if seeds of this kind promise anything of it.
@@ -346,30 +265,5 @@ impl World {
             let line = format!("host {index} saw {shown} of {file}; {version} was closed at {}", at.as_micros());
             self.violations.push(Violation::new("a look sees what was closed at the station before", line));
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_is_nameless_once_its_last_name_went_and_not_while_it_is_renamed() {
-        let file = FileId::made_by(RecordId::GENESIS);
-        let mut sharing = Sharing::default();
-        let key = |text: &str| (FileId::ROOT, Name::new(text).unwrap());
-        let mut touch = |at, text: &str, (before, after): (Option<FileId>, Option<FileId>)| {
-            let touch = Touch { at: Time::from_micros(at), before, after, moment: None };
-            sharing.names.entry(key(text)).or_default().push(touch);
-        };
-        touch(1, "a", (None, Some(file)));
-        touch(2, "a", (Some(file), None));
-        touch(2, "b", (None, Some(file)));
-        touch(3, "c", (None, Some(file)));
-        touch(4, "b", (Some(file), None));
-        touch(5, "c", (Some(file), None));
-        touch(7, "d", (None, Some(file)));
-        let was_nameless = |at| sharing.was_nameless(file, Time::from_micros(at));
-        assert_eq!([1, 3, 5, 6, 8].map(was_nameless), [false, false, false, true, true]);
     }
 }

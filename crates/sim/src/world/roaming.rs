@@ -7,6 +7,7 @@ use super::event::RoamingEvent;
 use super::{Event, World};
 use crate::coverage::Branch;
 use crate::network::{End, Ends};
+use crate::parent_choice::Roaming;
 use rand::Rng;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use wayfs_proto::{Input, Neighbour, Replica, Role};
 use wayfs_roam::{
     AddressVersion, AskedIn, Config, DialId, GreetRefusal, Leaving, Output, Parents, Roam, Server, ServerKind, Why,
 };
-use wayfs_types::{Admitted, NodeId, Origin, OriginId, Time};
+use wayfs_types::{Admitted, NodeId, Origin, OriginId};
 
 /// A dial that nobody answers ends after this time, as the live one does.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(5);
@@ -24,21 +25,6 @@ const GREET_TIMEOUT: Duration = Duration::from_secs(10);
 const BUSY: f64 = 0.05;
 /// Most that it adds.
 const BUSY_MS_MAX: u64 = 80;
-
-/// What one process has of its parents.
-#[derive(Debug)]
-pub(crate) struct Roaming {
-    machine: Roam,
-    dialled: BTreeMap<DialId, usize>,
-    session: Option<DialId>,
-    /// What it was told last.
-    servers: Vec<Server>,
-    wake_at: Option<Time>,
-    /// A server refused it since its last session.
-    was_refused: bool,
-    /// It was offline since then.
-    was_offline: bool,
-}
 
 impl World {
     /// A process looks for a parent.
