@@ -3,9 +3,8 @@
 //! Pushes and looks go by the machines that ship (`uploads.rs`, `push.rs`, `search.rs`). All on the way keep what passes.
 
 use crate::coverage::Branch;
-use crate::disk::Chunk;
+use crate::disk::{Chunk, SYNC_MAX};
 use crate::network::End;
-use crate::openfiles::SYNC_MAX;
 use crate::planted::Bug;
 use crate::world::{Event, World};
 use rand::Rng;

@@ -9,7 +9,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::ops::Bound;
 use std::rc::Rc;
+use std::time::Duration;
 use wayfs_types::{Batch, Digest, MetaStore, Pairs, StorageError, Ticket};
+
+/// Longest sync of a disk at rest.
+pub(crate) const SYNC_MAX: Duration = Duration::from_millis(8);
 
 /// What a read of a chunk would find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use crate::dcache::cache::NameCache;
 use crate::disk::DiskHandle;
 use crate::lock_use::LockUse;
 use crate::looking::{Looking, Waiting};
-use crate::openfiles::OpenHost;
+use crate::openfiles::open_host::OpenHost;
 use crate::parent_choice::Roaming;
 use crate::pushing::Pushing;
 use crate::shared_changes::Asked;

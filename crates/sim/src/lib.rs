@@ -57,7 +57,7 @@ mod world;
 mod tests;
 
 pub use coverage::{Branch, Coverage};
-pub use openfiles::OpenFilesPlan;
+pub use openfiles::plan::OpenFilesPlan;
 pub use plan::{Disaster, Limits, Operation, Plan, Step};
 pub use planted::Bug;
 pub use run::{Report, run, run_planned};

@@ -1,6 +1,6 @@
 //! What a seed asks for: how many replicas, which faults, how much work.
 
-use crate::openfiles::OpenFilesPlan;
+use crate::openfiles::plan::OpenFilesPlan;
 use crate::planted::Bug;
 use crate::policies::{ON_DEMAND, policies};
 use rand::{Rng, SeedableRng};

@@ -18,7 +18,7 @@ use crate::history::{History, Loss};
 use crate::host::Host;
 use crate::makers::Makers;
 use crate::network::{Link, Session};
-use crate::openfiles::OpenFiles;
+use crate::openfiles::open_host::OpenFiles;
 use crate::plan::{Plan, Step};
 use crate::planted::Bug;
 use crate::shared_changes::Sharing;

@@ -1,28 +1,17 @@
 //! Commits of open files, step by step: between two of them time passes, and anything may happen.
 
-use super::programs::HandleNumber;
-use super::{AT_ONCE, OpenEvent};
+use super::event::OpenEvent;
+use super::handle::HandleNumber;
+use super::open_host::Running;
+use super::side::AT_ONCE;
 use crate::coverage::Branch;
 use crate::host::Expectation;
 use crate::world::World;
 use std::sync::Arc;
 use wayfs_openfiles::contents::OldBase;
-use wayfs_openfiles::{Commit, CommitResult, CommitStep, OpenFile, Store, Stored};
+use wayfs_openfiles::{CommitResult, CommitStep, OpenFile, Store, Stored};
 use wayfs_types::request::{Answer, Change, Outcome, Request, RequestId};
 use wayfs_types::{Content, FileId, FsError, RecordId};
-
-/// A commit under way.
-pub(super) struct Running {
-    open: Arc<OpenFile>,
-    commit: Commit,
-    /// What it stores, and upon which version.
-    content: Option<(Content, RecordId)>,
-    /// What the file was when it was taken, and became since.
-    pub(super) views: Vec<Vec<u8>>,
-    /// Handles whose programs wait for it, and those that came since and wait for the next one.
-    waiting: Vec<HandleNumber>,
-    later: Vec<HandleNumber>,
-}
 
 impl World {
     /// Begins a commit of a file, which the program of a handle may wait for.

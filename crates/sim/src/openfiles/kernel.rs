@@ -4,27 +4,19 @@
 //! Reads take the pages that are there. A page shows what the file was at some time since it was read; those that a new open keeps are of
 //! the version that the open shows; and in the end, when all was told, a kernel shows what the home has.
 
-use super::programs::Handle;
+use super::event::OpenEvent;
+use super::handle::Handle;
+use super::side::AT_ONCE;
 use super::views::difference;
-use super::{AT_ONCE, OpenEvent};
 use crate::coverage::Branch;
 use crate::world::World;
 use rand::Rng;
-use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use wayfs_openfiles::kernel_way::KernelWay;
-use wayfs_openfiles::{Access, OpenFile, Renewal, Writes};
+use wayfs_openfiles::{Access, OpenFile, Writes};
 use wayfs_pagecache::PageCache;
 use wayfs_types::{FileId, Inode};
-
-/// What the kernel of one client has.
-#[derive(Debug, Default)]
-pub(super) struct Kernel {
-    of_file: BTreeMap<FileId, PageCache>,
-    /// What it was told to forget, in this order.
-    told: VecDeque<(FileId, Option<Renewal>)>,
-}
 
 impl World {
     pub(super) fn pages(&mut self, index: usize, file: FileId) -> Option<&mut PageCache> {

@@ -1,8 +1,9 @@
 //! How a table begins with its process, what it finds of the one before, and what is looked after while it runs.
 
-use super::side::Beside;
-use super::views::{ALL, Made, View, difference};
-use super::{AT_ONCE, OpenEvent};
+use super::event::OpenEvent;
+use super::side::{AT_ONCE, Beside};
+use super::view::{ALL, Made, View};
+use super::views::difference;
 use crate::coverage::Branch;
 use crate::world::{Event, World};
 use rand::Rng;

@@ -4,134 +4,46 @@
 //! close, through several handles, while other clients do the same, news come in, commits are under way (their steps are events), disks
 //! fill, processes are killed and machines lose power, also between two writes of one step of the staging disk.
 //!
+//! * `plan`: what a seed asks of them;
+//! * `open_host`: what each host has of them, and all hosts together;
+//! * `event`: what happens to them;
 //! * `staging`: the disk of what no record holds;
 //! * `side`: what the table sees of its host;
+//! * `handle`: an open of a program;
 //! * `programs`: what programs do;
 //! * `kernel`: what the kernel keeps for them;
 //! * `commits`: commits, step by step;
 //! * `lives`: how a table begins and ends, and what comes back;
+//! * `view`: a file as programs of one machine know it;
 //! * `views`: what each host has to show, and what shows.
 
 mod commits;
+pub(crate) mod event;
+mod handle;
 mod kernel;
 mod lives;
+pub(crate) mod open_host;
+pub(crate) mod plan;
 mod programs;
 mod side;
 mod staging;
+mod view;
 mod views;
 
 use crate::host::{Expectation, Host, name_of};
 use crate::world::{Event, World};
-use commits::Running;
-use kernel::Kernel;
-use programs::{Handle, HandleNumber};
-use rand::{Rng, SeedableRng};
-use rand_chacha::ChaCha8Rng;
-use side::{ChunkBytes, Side};
+use event::OpenEvent;
+use open_host::{Kernel, OpenHost};
+use side::Side;
 use staging::MemoryDisk;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use views::View;
+use wayfs_openfiles::FileTable;
 use wayfs_openfiles::table::DirtyFile;
-use wayfs_openfiles::{FileTable, WaitPolicy};
-use wayfs_types::request::{Change, Request, RequestId};
+use wayfs_types::request::{Change, Request};
 use wayfs_types::{Digest, FileId, Kind};
-
-/// Nothing is waited for: what is not here is asked for, and the operation is tried again.
-const AT_ONCE: WaitPolicy = WaitPolicy::Silence(Duration::ZERO);
-
-/// Longest sync of a disk at rest.
-pub(crate) const SYNC_MAX: Duration = Duration::from_millis(8);
-
-/// Limits of the open files of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OpenFilesPlan {
-    /// Files that all clients open.
-    pub files: usize,
-    /// About how long they are, in bytes.
-    pub scale: u64,
-    /// Longest file that is kept in memory.
-    pub memory_max: usize,
-    /// How long a page of the kernel is, in bytes.
-    pub page_len: u64,
-    /// Most uncommitted bytes that a close commits at once.
-    pub inline_commit_max: u64,
-    /// One step in so many ends the process in its middle.
-    pub ends_one_in: u32,
-    /// Longest sync of a disk until all is healed. While it lasts a kill takes what was recorded since the one before.
-    pub sync_max: Duration,
-}
-
-impl OpenFilesPlan {
-    /// Drawn for itself, so that all else in a seed stays what it was.
-    pub(crate) fn draw(seed: u64) -> Self {
-        let mut random = ChaCha8Rng::seed_from_u64(seed ^ 0x0be7_f11e);
-        Self {
-            files: random.random_range(1..=3),
-            scale: [500, 6000, 6000, 40_000, 300_000][random.random_range(0..5)],
-            memory_max: [200, 3000, 128 << 10][random.random_range(0..3)],
-            inline_commit_max: [100, 5000, 256 << 10][random.random_range(0..3)],
-            ends_one_in: [30, 300, 3000][random.random_range(0..3)],
-            sync_max: [SYNC_MAX, SYNC_MAX, Duration::from_secs(2)][random.random_range(0..3)],
-            page_len: [512, 4096, 16 << 10][random.random_range(0..3)],
-        }
-    }
-}
-
-/// What all hosts share of open files.
-#[derive(Debug, Default)]
-pub(crate) struct OpenFiles {
-    files: Vec<FileId>,
-    bytes: ChunkBytes,
-    /// Writes so far: each has bytes of its own.
-    writes: u64,
-}
-
-/// Open files of one client.
-pub(crate) struct OpenHost {
-    side: Arc<Side>,
-    disk: MemoryDisk,
-    /// While its process runs.
-    table: Option<Rc<FileTable>>,
-    handles: Vec<Handle>,
-    handles_opened: u64,
-    kernel: Kernel,
-    commits: BTreeMap<FileId, Running>,
-    /// Stores that the engine was asked for.
-    requests: BTreeMap<RequestId, FileId>,
-    views: BTreeMap<FileId, View>,
-    /// What of each file was asked for last.
-    wanted: BTreeMap<FileId, Vec<Digest>>,
-    /// Its last process ended, and the machine went on.
-    is_killed: bool,
-    /// Its process ended in the middle of a step, and the world is to hear of it.
-    is_ending: bool,
-}
-
-/// Something that happens to open files of a host.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum OpenEvent {
-    /// A program does something.
-    Program,
-    /// What is looked after once a second.
-    Tick,
-    /// What a commit took is hashed.
-    Hash(FileId),
-    /// A file that was closed early is committed.
-    Commit(FileId),
-    /// The table hears that a file changed.
-    News(FileId),
-    /// The kernel hears which pages are out of date.
-    Forget,
-    /// It sends what mappings of a file stored.
-    WriteBack(FileId),
-    /// A program that syncs looks whether all is durable.
-    Durable { handle: HandleNumber, through: u64 },
-    /// The process ended in the middle of a step.
-    Ended,
-}
 
 impl World {
     /// The files that all clients open.

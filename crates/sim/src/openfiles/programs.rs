@@ -1,7 +1,9 @@
 //! Programs of a client: what they do with files that others have open, too.
 
-use super::views::ALL;
-use super::{AT_ONCE, OpenEvent};
+use super::event::OpenEvent;
+use super::handle::{Handle, HandleNumber, Waits};
+use super::side::AT_ONCE;
+use super::view::ALL;
 use crate::coverage::Branch;
 use crate::host::{Expectation, name_of};
 use crate::world::World;
@@ -9,7 +11,6 @@ use rand::Rng;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
-use wayfs_openfiles::kernel_way::KernelWay;
 use wayfs_openfiles::open_file::Extend;
 use wayfs_openfiles::{Access, EarlyClose, OpenFile};
 use wayfs_types::request::Request;
@@ -20,44 +21,12 @@ const HANDLES_MAX: usize = 4;
 /// What a disk has room for.
 const ROOM: u64 = 1 << 30;
 
-/// Which open of a host's programs it is, in their order. It shows as a bare number in traces.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct HandleNumber(u64);
-
-impl std::fmt::Debug for HandleNumber {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.fmt(formatter)
-    }
-}
-
-/// An open of a program.
-pub(super) struct Handle {
-    number: HandleNumber,
-    pub(super) file: FileId,
-    pub(super) open: Arc<OpenFile>,
-    pub(super) access: Access,
-    appends: bool,
-    way: KernelWay,
-    /// What its program waits for.
-    waits: Waits,
-}
-
 /// What became of a write.
 pub(super) struct Sent {
     /// Where its first byte is.
     went: u64,
     /// What the file was before.
     before: Vec<u8>,
-}
-
-/// What a program waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Waits {
-    No,
-    /// A sync.
-    Sync,
-    /// The commit of its close.
-    Close,
 }
 
 impl World {

@@ -8,9 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use wayfs_openfiles::body::BodyFile;
 use wayfs_openfiles::host::Host;
-use wayfs_openfiles::{Contents, Store, Stored, Wanted};
+use wayfs_openfiles::{Contents, Store, Stored, WaitPolicy, Wanted};
 use wayfs_types::request::Change;
 use wayfs_types::{Digest, FileId, FsError, Inode, RecordId, Time, WallTime};
+
+/// Nothing is waited for: what is not here is asked for, and the operation is tried again.
+pub(super) const AT_ONCE: WaitPolicy = WaitPolicy::Silence(Duration::ZERO);
 
 /// The bytes of all chunks that were made of open files, whoever has them.
 pub(crate) type ChunkBytes = Arc<Mutex<BTreeMap<Digest, Bytes>>>;

@@ -5,7 +5,7 @@ use crate::dcache::cache::Notice;
 use crate::disk::{Disk, SyncPoint};
 use crate::host::Expectation;
 use crate::network::End;
-use crate::openfiles::OpenEvent;
+use crate::openfiles::event::OpenEvent;
 use wayfs_proto::PeerId;
 use wayfs_roam::DialId;
 use wayfs_types::request::{Request, RequestId};
