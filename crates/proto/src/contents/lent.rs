@@ -38,7 +38,7 @@ use wayfs_types::{Admitted, Content, FileId, MetaStore, OriginId, RecordId, Stor
 use wayfs_wire::{Down, HeldVersion, LentVersion, Stamp, Up};
 
 /// Most versions in one message.
-const LENT_PER_MESSAGE: usize = 1024;
+pub(super) const LENT_PER_MESSAGE: usize = 1024;
 /// Most versions of which we remember how much has gone home.
 const SENT_HOME_MAX: usize = 1024;
 /// A holder that has been away for so long is replaced: long enough for a restart, short enough that its loss is
@@ -297,8 +297,11 @@ impl Contents {
                     self.is_revived(core, children, version, child, Offer::CouldGive)?;
                 }
                 None if Histories::has_record(core, version)? => {
-                    // It is here, or was replaced by somebody who had seen it.
-                    children.tell_stable(child, version);
+                    match self.take_left_out(core, HeldVersion { version, file, content })? {
+                        Some(missing) => self.put_spare(core, children, version, missing, child, to),
+                        // It is here, or was replaced by somebody who had seen it.
+                        None => children.tell_stable(child, version),
+                    }
                 }
                 None => keeper.note_early_spare(version, child),
             }

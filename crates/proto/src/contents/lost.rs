@@ -493,7 +493,7 @@ impl Contents {
         Ok(core.state.tx().get_raw(&record_key(LOST, version))?.is_some())
     }
 
-    fn keep_root<S: MetaStore>(core: &mut Core<S>, version: RecordId, content: &Content) {
+    pub(super) fn keep_root<S: MetaStore>(core: &mut Core<S>, version: RecordId, content: &Content) {
         if let Some(root) = content.root() {
             core.state.put_row(root_key(&root, version), Vec::new());
         }

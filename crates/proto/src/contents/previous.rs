@@ -4,13 +4,14 @@
 //! users have left, so the home keeps that until the newer bytes are here. If what it held before is not here either, but
 //! at a station, say, that does not let it go before the newer bytes are at a server, too: the home remembers whose
 //! place each missing version took, and shows the newest of them that somebody has when it declares the later ones lost.
+//! The oldest missing version took the place of what is whole: its name tells what comes later, and is older or newer than that.
 //!
 //! A station notes what its clients' records took the place of, too: for a home that is put back to before both (`histories/written_over.rs`).
 
 use crate::contents::Contents;
 use crate::contents::answers::Found;
 use crate::contents::missing::Missing;
-use crate::contents::owed::Owed;
+use crate::contents::owed::{Owed, size_of};
 use crate::contents::replaced::{Older, Previous, Replaced, Superseded};
 use crate::replica::core::Core;
 use crate::state::of_record::content_of;
@@ -19,6 +20,7 @@ use crate::state::tables::{pack, parse_root_key, record_key, root_prefix, table,
 use std::collections::BTreeSet;
 use wayfs_tree::{Effect, Outcome};
 use wayfs_types::{Content, FileId, Kind, MetaStore, Op, Record, RecordId, StorageError};
+use wayfs_wire::HeldVersion;
 
 /// Most versions that are followed from one to the one before: more at a time are not kept for one file.
 const OLDER_MAX: usize = 4096;
@@ -79,7 +81,8 @@ impl Contents {
             return Ok(None);
         }
         let previous = Previous { file, content: inode.content.clone(), mtime };
-        Ok(Some(Replaced { file, previous: Some(previous), older: None }))
+        let older = Older { record: inode.version, mtime };
+        Ok(Some(Replaced { file, previous: Some(previous), older: Some(older) }))
     }
 
     /// Keeps it, if the record took its place and its bytes are not here.
@@ -126,6 +129,54 @@ impl Contents {
         }
         core.state.put_row(record_key(OLDER, heir), pack(&Older { record: record.id, mtime: *mtime }));
         Ok(true)
+    }
+
+    /// Contents are offered whose record came without them, since their writer had replaced them before it sent that. It was put back to an
+    /// older copy since, and brings them. As long as the bytes of what it wrote afterwards are at no server, they are what is left if
+    /// these are lost. Notes that, and answers what is missing so (seed 178072086).
+    pub(crate) fn take_left_out<S: MetaStore>(
+        &mut self,
+        core: &mut Core<S>,
+        HeldVersion { version, file, content }: HeldVersion,
+    ) -> Result<Option<Missing>, StorageError> {
+        if content.root().is_none() || !Self::put_between(core, version, file)? {
+            return Ok(None);
+        }
+        core.state.stage_totals().missing += 1;
+        core.state.stage_totals().missing_bytes += size_of(&content);
+        Self::keep_root(core, version, &content);
+        self.note_row(table::MISSING, version);
+        Ok(Some(Missing::of(file, version, content)))
+    }
+
+    /// Puts a version that nobody saw stand between two of its writer that did, the later of which is missing. Answers whether there are such.
+    fn put_between<S: MetaStore>(core: &mut Core<S>, version: RecordId, file: FileId) -> Result<bool, StorageError> {
+        let Some(inode) = wayfs_tree::inode(&core.state.tx(), file)?.filter(|inode| !inode.is_removed()) else {
+            return Ok(false);
+        };
+        let is_of_writer = |record: RecordId| record.origin() == version.origin();
+        let heir = Self::missing_as(core, inode.version, &inode.content)?;
+        let Some(heir) = heir.filter(|heir| is_of_writer(*heir) && *heir > version) else { return Ok(false) };
+        if Self::missing(core, heir)?.is_none_or(|missing| missing.safe.is_some()) {
+            return Ok(false);
+        }
+        let mut at = heir;
+        for _ in 0..OLDER_MAX {
+            // What stood upon another's contents is not known to be newer than those.
+            let older = Self::older(core, at)?.filter(|older| is_of_writer(older.record));
+            let Some(older) = older else { return Ok(false) };
+            if older.record < version {
+                core.state.put_row(record_key(OLDER, version), pack(&older));
+                core.state.put_row(record_key(OLDER, at), pack(&Older { record: version, mtime: inode.mtime }));
+                return Ok(true);
+            }
+            // What is whole is newer.
+            if Self::missing(core, older.record)?.is_none() {
+                return Ok(false);
+            }
+            at = older.record;
+        }
+        Ok(false)
     }
 
     fn older<S: MetaStore>(core: &mut Core<S>, version: RecordId) -> Result<Option<Older>, StorageError> {

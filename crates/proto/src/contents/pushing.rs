@@ -4,13 +4,14 @@ use crate::api::Output;
 use crate::children::Children;
 use crate::contents::Contents;
 use crate::contents::duty::Duty;
+use crate::contents::lent::LENT_PER_MESSAGE;
 use crate::contents::owed::Owed;
 use crate::replica::Replica;
 use crate::replica::core::Core;
 use crate::state::tables::{origin_range, parse_record_key, record_key, table, unpack};
 use std::collections::BTreeMap;
 use wayfs_types::{FileId, MetaStore, OriginId, RecordId, StorageError};
-use wayfs_wire::{Down, Up};
+use wayfs_wire::{Down, HeldVersion, LentVersion, Up};
 
 /// Most versions in one message.
 const VERSIONS_PER_MESSAGE: usize = 4096;
@@ -43,7 +44,7 @@ impl Contents {
     ) -> Result<(), StorageError> {
         // A home that was put back has forgotten records whose contents go by another name when its state was taken over.
         if !core.state.rescues() {
-            self.tell_haves(core);
+            self.tell_haves(core)?;
             self.tell_spares(core)?;
         }
         let due = match self.duty {
@@ -235,16 +236,36 @@ impl Contents {
         Ok(())
     }
 
-    pub(crate) fn tell_haves<S: MetaStore>(&mut self, core: &mut Core<S>) {
-        let Some(carrier) = self.carrier_mut().filter(|carrier| !carrier.haves.is_empty()) else { return };
+    pub(crate) fn tell_haves<S: MetaStore>(&mut self, core: &mut Core<S>) -> Result<(), StorageError> {
+        let Some(carrier) = self.carrier_mut().filter(|carrier| !carrier.haves.is_empty()) else { return Ok(()) };
         if core.state.ticket() > core.state.stored() {
             core.state.want_sync();
-            return;
+            return Ok(());
         }
         let versions: Vec<RecordId> = std::mem::take(&mut carrier.haves).into_iter().collect();
+        Self::tell_replaced(core, &versions)?;
         for part in versions.chunks(VERSIONS_PER_MESSAGE) {
             core.tell_parent(Up::Have { versions: part.to_vec() });
         }
+        Ok(())
+    }
+
+    /// Says of what file and content versions are that the view shows no more: the home may have heard of their records without these
+    /// (`contents/previous.rs`).
+    fn tell_replaced<S: MetaStore>(core: &mut Core<S>, versions: &[RecordId]) -> Result<(), StorageError> {
+        let mut replaced = Vec::new();
+        for version in versions {
+            let Some(Owed { file, content }) = Self::owed(core, *version)? else { continue };
+            let inode = core.state.inode(file)?.filter(|inode| !inode.is_removed());
+            if inode.is_some_and(|inode| inode.version != *version) {
+                let held = HeldVersion { version: *version, file, content };
+                replaced.push(LentVersion { held, to: Some(core.config.origin) });
+            }
+        }
+        for part in replaced.chunks(LENT_PER_MESSAGE) {
+            core.tell_parent(Up::Lent { versions: part.to_vec() });
+        }
+        Ok(())
     }
 
     /// What is due of what is wanted. Where that leaves room, more is looked at.

@@ -35,7 +35,7 @@ pub(crate) mod table {
     pub(crate) const AWAITED: u8 = b'f';
     /// Table of versions that were declared lost: at the home, and by its word at stations and at their writers.
     pub(crate) const LOST: u8 = b'b';
-    /// Table of missing contents whose place other missing contents took, by the later version.
+    /// Table of what missing contents took the place of, by the later version.
     pub(crate) const OLDER: u8 = b'u';
     /// Table of the last whole contents, by the missing version that took their place.
     pub(crate) const PREVIOUS: u8 = b'p';

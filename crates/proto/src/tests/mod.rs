@@ -25,6 +25,7 @@ mod home_words;
 mod interrupted;
 mod ledger;
 mod left_locks;
+mod left_out;
 mod liars;
 mod limited;
 mod links;
