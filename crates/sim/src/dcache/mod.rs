@@ -18,6 +18,7 @@ use crate::planted::Bug;
 use crate::world::{Event, KernelEvent, World};
 use cache::{Key, Learned, NameCache, Notice, directories_of, names_of};
 use rand::Rng;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use wayfs_proto::Keeping;
@@ -88,8 +89,13 @@ impl World {
         let learned = match (&request, outcome) {
             (Request::Change { change, .. }, Ok(Answer::Changed { record, file, inode, .. })) => {
                 let mut learned = self.learned_by_change(index, change, (*file, inode));
-                learned.extend(self.replaced_by(index, *record).map(Learned::Changed));
-                learned
+                let op = self.op(index, *record);
+                learned.extend(op.as_ref().and_then(replaced_by).map(Learned::Changed));
+                // The record names the directories that were meant; its client may know them by other ids no more (seed 178088707).
+                let (asked, meant) = (names_of(change), op.as_ref().map(changed_directories).unwrap_or_default());
+                let meant: BTreeMap<FileId, FileId> = asked.into_iter().map(|(parent, _)| parent).zip(meant).collect();
+                let real = |directory| meant.get(&directory).copied().unwrap_or(directory);
+                learned.into_iter().map(|learned| learned.under(real)).collect()
             }
             (request, outcome) => self.learned_by_look(index, request, outcome),
         };
@@ -107,13 +113,9 @@ impl World {
         self.kernel_event_after(index, span, KernelEvent::Answered(id));
     }
 
-    /// The file that a rename took a name from: the kernel walked to it before.
-    fn replaced_by(&self, index: usize, record: RecordId) -> Option<FileId> {
-        let record = self.hosts[index].replica.as_ref()?.logged(record).ok()??;
-        match record.op {
-            Op::Rename { replaced, .. } => Some(replaced?.file),
-            _ => None,
-        }
+    /// What a record of a client's log does.
+    fn op(&self, index: usize, record: RecordId) -> Option<Op> {
+        Some(self.hosts[index].replica.as_ref()?.logged(record).ok()??.op)
     }
 
     fn learned_by_look(&self, index: usize, request: &Request, outcome: &Outcome) -> Vec<Learned> {
@@ -367,5 +369,28 @@ impl World {
     /// Whether a kernel has been told all, and has all answers.
     pub(crate) fn is_kernel_idle(&self, index: usize) -> bool {
         self.hosts[index].names.as_ref().is_none_or(|names| names.is_idle())
+    }
+}
+
+/// The file that a rename took a name from: the kernel walked to it before.
+fn replaced_by(op: &Op) -> Option<FileId> {
+    match op {
+        Op::Rename { replaced, .. } => Some(replaced.as_ref()?.file),
+        _ => None,
+    }
+}
+
+/// The directories in which an operation changes names, in the order of [`names_of`].
+fn changed_directories(op: &Op) -> Vec<FileId> {
+    match op {
+        Op::Create { parent, .. }
+        | Op::Mkdir { parent, .. }
+        | Op::Link { parent, .. }
+        | Op::Unlink { parent, .. }
+        | Op::Rmdir { parent, .. } => vec![*parent],
+        Op::Rename { from_parent, to_parent, .. } | Op::Exchange { from_parent, to_parent, .. } => {
+            vec![*from_parent, *to_parent]
+        }
+        _ => Vec::new(),
     }
 }

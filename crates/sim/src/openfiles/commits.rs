@@ -143,7 +143,8 @@ impl World {
             Err(error) => Err(*error),
         };
         let made = running.content.take().filter(|_| !running.open.is_beside());
-        self.note_stored(index, file, &answer, made);
+        let into = if let Ok(Answer::Changed { file, .. }) = outcome { *file } else { file };
+        self.note_stored(index, (file, into), &answer, made);
         let open = Arc::clone(&running.open);
         let step = self.on_table(index, |table| table.commit_stored(&open, &mut running.commit, answer));
         if let Some(step) = step {
@@ -151,11 +152,11 @@ impl World {
         }
     }
 
-    /// What a record holds is what was written upon from now on.
+    /// What a record holds is what was written upon from now on. It holds it of the file, or of a copy.
     fn note_stored(
         &mut self,
         index: usize,
-        file: FileId,
+        (file, into): (FileId, FileId),
         answer: &Result<Stored, FsError>,
         made: Option<(Content, RecordId)>,
     ) {
@@ -163,7 +164,7 @@ impl World {
         if let (Ok(stored), Some((bytes, base))) = (answer, made)
             && let Some(view) = self.view(index, file)
         {
-            view.note_made(stored.record, base, bytes);
+            view.note_made((stored.record, into), base, bytes);
         }
     }
 

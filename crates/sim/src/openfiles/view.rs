@@ -1,7 +1,7 @@
 //! A file as programs of one machine know it: what they were told it is, what it was, and what of it is in no record.
 
 use std::collections::VecDeque;
-use wayfs_types::RecordId;
+use wayfs_types::{FileId, RecordId};
 
 /// Most commits of one file whose records a kill may take.
 const STORED_MAX: usize = 16;
@@ -52,6 +52,8 @@ pub(super) struct View {
 #[derive(Debug, Clone)]
 pub(super) struct Made {
     pub(super) record: RecordId,
+    /// The file that has it: a copy, if another version met it.
+    pub(super) file: FileId,
     /// The version that it was written upon.
     pub(super) base: RecordId,
     pub(super) bytes: Vec<u8>,
@@ -63,12 +65,13 @@ pub(super) struct Made {
 
 impl View {
     /// A commit stored what it had taken, which is what was written upon from now on.
-    pub(super) fn note_made(&mut self, record: RecordId, base: RecordId, bytes: Vec<u8>) {
+    pub(super) fn note_made(&mut self, (record, file): (RecordId, FileId), base: RecordId, bytes: Vec<u8>) {
         if self.stored.len() == STORED_MAX {
             self.stored.pop_front();
         }
         self.stored.push_back(Made {
             record,
+            file,
             base,
             bytes: bytes.clone(),
             appended_at: self.appended_at,
