@@ -45,6 +45,8 @@ struct State {
     stores: u64,
     next_request: u64,
     is_offline: bool,
+    /// How long the kernel may keep names; `None`: as of a volume that is relaxed.
+    keeping: Option<Keeping>,
     asked: u64,
     unvouched: u64,
 }
@@ -434,6 +436,11 @@ impl Toy {
         self.state().is_offline = is_offline;
     }
 
+    /// From now on the kernel may keep what it is told of directories as long as that.
+    pub(crate) fn set_keeping(&self, keeping: Keeping) {
+        self.state().keeping = Some(keeping);
+    }
+
     /// Makes a file, or something else that is no directory, behind the mount's back.
     pub(crate) fn make_behind(&self, name: &str, kind: Kind) {
         let create = Change::Create {
@@ -531,7 +538,7 @@ impl Engine for Toy {
     }
 
     fn keeping(&self, _directory: FileId) -> Keeping {
-        Keeping::Relaxed
+        self.state().keeping.unwrap_or(Keeping::Relaxed)
     }
 
     fn is_close_to_open(&self) -> bool {

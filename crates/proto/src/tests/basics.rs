@@ -3,9 +3,10 @@
 use super::world::{HOME, World, big, name, small};
 use crate::histories::identity::IDENTITY;
 use crate::{Holder, Role};
+use bytes::Bytes;
 use std::time::Duration;
-use wayfs_types::request::{Answer, Change, Level, Request};
-use wayfs_types::{Fact, FileId, FsError, MetaStore};
+use wayfs_types::request::{Answer, Change, Level, Request, XattrPresence};
+use wayfs_types::{Fact, FileId, FsError, MetaStore, XattrName};
 
 #[test]
 fn what_a_client_makes_is_seen_at_home_and_at_another_client() {
@@ -183,6 +184,9 @@ fn stores_upon_one_version_end_the_same_everywhere_and_lose_nothing() {
     world.settle();
     let file = world.create(a, FileId::ROOT, "x.txt");
     world.store(a, file, small("base"));
+    let (of_file, value) = (XattrName::new("user.author").unwrap(), Some(Bytes::from_static(b"ann")));
+    let change = Change::SetXattr { file, name: of_file.clone(), value, presence: XattrPresence::Any };
+    world.change(a, change).unwrap();
     world.pass(Duration::from_secs(3));
     world.names(b, FileId::ROOT).unwrap();
     world.store(a, file, small("from a"));
@@ -190,6 +194,10 @@ fn stores_upon_one_version_end_the_same_everywhere_and_lose_nothing() {
     world.pass(Duration::from_secs(5));
     let names = world.names(HOME, FileId::ROOT).unwrap();
     assert_eq!(names.len(), 2, "{names:?}");
+    for name in &names {
+        let (_, inode) = world.lookup(HOME, FileId::ROOT, name).unwrap();
+        assert!(inode.xattrs.contains_key(&of_file), "{name} has what was said of the file");
+    }
     for host in [a, b] {
         assert_eq!(world.names(host, FileId::ROOT).unwrap(), names);
     }

@@ -8,6 +8,7 @@ use crate::fs::results::{CachedAttributes, Created, Entry, ListingCache, OpenedD
 use crate::fs::testing::{Bench, Told};
 use std::ffi::OsStr;
 use std::time::Duration;
+use wayfs_proto::Keeping;
 use wayfs_types::FileId;
 
 /// See decision 0048: a size follows its pages.
@@ -24,6 +25,15 @@ fn a_size_is_told_when_the_pages_of_the_version_before_are_forgotten() {
     let shown: CachedAttributes = asked.later().unwrap();
     assert_eq!(shown.attributes.size, 14);
     assert!(bench.kernel.told().contains(&Told::Pages(file)), "before the answer");
+}
+
+#[test]
+fn a_name_is_kept_as_long_as_somebody_tells_what_becomes_of_it() {
+    let bench = Bench::new();
+    bench.file("a", b"old");
+    assert_ne!(bench.entry("a").ttl, Duration::ZERO);
+    bench.toy.set_keeping(Keeping::No);
+    assert_eq!(bench.entry("a").ttl, Duration::ZERO, "nobody would tell that it is another file's");
 }
 
 #[test]
