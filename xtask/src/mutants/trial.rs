@@ -24,6 +24,8 @@ const TESTED: [(&str, &[&str]); 10] = [
     ("node", &["node", "content", "roam", "transfer"]),
     ("client", &["client"]),
 ];
+/// Of these, what has tests in a folder of their own that look at it alone.
+const WITH_A_FOLDER_OF_TESTS: [&str; 1] = ["tree"];
 /// Crates that the simulator runs.
 const SIMULATED: [&str; 6] = ["tree", "proto", "policy", "roam", "transfer", "openfiles"];
 /// Of these, what seeds have only if they are told to.
@@ -38,7 +40,7 @@ const NOT_ENDED: &str = "did not end, or not by itself";
 /// What was built.
 pub(super) struct Programs {
     /// By crate: its tests, and where they run.
-    tests: BTreeMap<&'static str, (PathBuf, PathBuf)>,
+    tests: BTreeMap<&'static str, Vec<(PathBuf, PathBuf)>>,
     simulator: PathBuf,
 }
 
@@ -62,21 +64,17 @@ pub(super) fn build(copy: &Path) -> Result<Programs> {
         cargo.current_dir(copy).env("CARGO_TARGET_DIR", &target).env("RUSTFLAGS", "--cap-lints=warn -Awarnings");
         cargo
     };
-    let built = cargo()
-        .args(["test", "--quiet", "--lib", "--no-run", "--message-format=json"])
-        .args(&packages)
-        .stderr(Stdio::inherit())
-        .output()
-        .context("run cargo")?;
-    if !built.status.success() {
-        bail!("the copy with the mutants does not build");
-    }
-    let mut tests = BTreeMap::new();
-    for line in String::from_utf8_lossy(&built.stdout).lines() {
-        let Ok(message) = serde_json::from_str::<Value>(line) else { continue };
-        let of = |name: &str| message["target"]["name"] == format!("wayfs_{name}");
-        if let (Some(program), Some((name, _))) = (message["executable"].as_str(), TESTED.iter().find(|it| of(it.0))) {
-            tests.insert(*name, (PathBuf::from(program), copy.join("crates").join(name)));
+    let mut tests: BTreeMap<&'static str, Vec<(PathBuf, PathBuf)>> = BTreeMap::new();
+    let folders = WITH_A_FOLDER_OF_TESTS.iter().flat_map(|name| ["--package".to_owned(), format!("wayfs-{name}")]);
+    for (kind, packages) in [(&["--lib"][..], packages), (&["--test", "*"], folders.collect())] {
+        let mut cargo = cargo();
+        cargo.args(["test", "--quiet", "--no-run", "--message-format=json"]).args(kind).args(&packages);
+        let built = cargo.stderr(Stdio::inherit()).output().context("run cargo")?;
+        if !built.status.success() {
+            bail!("the copy with the mutants does not build");
+        }
+        for (name, program) in executables(&String::from_utf8_lossy(&built.stdout), copy) {
+            tests.entry(name).or_default().push((program, copy.join("crates").join(name)));
         }
     }
     if !cargo().args(["build", "--quiet", "--profile", "sim", "--package", "xtask"]).status()?.success() {
@@ -85,12 +83,25 @@ pub(super) fn build(copy: &Path) -> Result<Programs> {
     Ok(Programs { tests, simulator: target.join("sim/xtask") })
 }
 
+/// The programs that cargo says that it built, by crate.
+fn executables(messages: &str, copy: &Path) -> Vec<(&'static str, PathBuf)> {
+    let of = |line: &str| {
+        let message = serde_json::from_str::<Value>(line).ok()?;
+        let manifest = Path::new(message["manifest_path"].as_str()?);
+        let (name, _) = TESTED.iter().find(|(name, _)| manifest.starts_with(copy.join("crates").join(name)))?;
+        Some((*name, PathBuf::from(message["executable"].as_str()?)))
+    };
+    messages.lines().filter_map(of).collect()
+}
+
 impl Programs {
     /// What fails without any mutant finds none.
     pub(super) fn check_without_mutants(&self) -> Result<()> {
-        for (name, place) in &self.tests {
-            if let Some((failed, output)) = first_that_fails(place, None)? {
-                bail!("{failed} of {name} fails without a mutant:\n{output}");
+        for (name, places) in &self.tests {
+            for place in places {
+                if let Some((failed, output)) = first_that_fails(place, None)? {
+                    bail!("{failed} of {name} fails without a mutant:\n{output}");
+                }
             }
         }
         Ok(())
@@ -99,11 +110,12 @@ impl Programs {
     /// Who notices a mutant.
     pub(super) fn find(&self, mutant: &Mutant, seeds: u64) -> Result<Found> {
         let mut test = None;
-        for (name, _) in TESTED.iter().filter(|(_, of)| of.contains(&mutant.crate_name())) {
-            let place = self.tests.get(name).with_context(|| format!("{name} has tests"))?;
-            if let Some((failed, _)) = first_that_fails(place, Some(mutant))? {
-                test = Some(format!("{name}: {failed}"));
-                break;
+        'crates: for (name, _) in TESTED.iter().filter(|(_, of)| of.contains(&mutant.crate_name())) {
+            for place in self.tests.get(name).with_context(|| format!("{name} has tests"))? {
+                if let Some((failed, _)) = first_that_fails(place, Some(mutant))? {
+                    test = Some(format!("{name}: {failed}"));
+                    break 'crates;
+                }
             }
         }
         let seeds =
@@ -210,6 +222,18 @@ mod tests {
         let output = "running 2 tests\ntest a::b ... ok\ntest a::c ... FAILED\ntest a::d ... FAILED\n";
         assert_eq!(first_failed(output), Some("a::c"));
         assert_eq!(first_failed("thread panicked"), None);
+    }
+
+    #[test]
+    fn what_cargo_built_is_found_by_its_crate() {
+        let built = |manifest: &str, executable: &str| {
+            format!(
+                r#"{{"reason":"compiler-artifact","manifest_path":"/copy/crates/{manifest}/Cargo.toml","executable":{executable}}}"#
+            )
+        };
+        let messages = [built("tree", r#""/b/changes""#), built("tree", "null"), built("other", r#""/b/other""#)];
+        let found = executables(&messages.join("\n"), Path::new("/copy"));
+        assert_eq!(found, [("tree", PathBuf::from("/b/changes"))]);
     }
 
     #[test]
