@@ -11,6 +11,7 @@ mod copies;
 mod counts;
 mod dates;
 mod denied;
+mod directories;
 mod duty;
 mod exclusive;
 mod exclusive_locks;
