@@ -44,6 +44,7 @@ const SENT_HOME_MAX: usize = 1024;
 /// A holder that has been away for so long is replaced: long enough for a restart, short enough that its loss is
 /// noticed within the minute.
 pub(crate) const AWAY_MAX: Duration = Duration::from_secs(30);
+/// Rows of what is missing that one part of a pass reads.
 const PASS_PART: usize = 1024;
 
 /// The client's half.

@@ -108,7 +108,8 @@ impl Contents {
     }
 
     /// A version that came late takes nobody's place, but as long as the bytes of what was built upon it are at no server, it is what
-    /// is left if these are lost. Answers whether that is so, and notes it.
+    /// is left if these are lost. Answers whether that is so, and notes it: right below what was built upon it, since that may be
+    /// whole, or have been, and be the newer one that is left.
     pub(crate) fn is_last_whole<S: MetaStore>(
         core: &mut Core<S>,
         record: &Record,
@@ -124,11 +125,23 @@ impl Contents {
         if Self::missing(core, heir)?.is_none_or(|missing| missing.safe.is_some()) {
             return Ok(false);
         }
-        if let Some(older) = Self::older(core, heir)? {
-            core.state.put_row(record_key(OLDER, record.id), pack(&older));
+        // What was built upon it named it, and that was all that was known of it.
+        let named_by = wayfs_tree::inode(&core.state.tx(), FileId::made_by(record.id))?;
+        let builder = named_by.map_or(heir, |alias| alias.attr_version.0);
+        if Self::missing(core, builder)?.is_none_or(|missing| missing.safe.is_some()) {
+            return Ok(false);
         }
-        core.state.put_row(record_key(OLDER, heir), pack(&Older { record: record.id, mtime: *mtime }));
+        Self::put_below(core, builder, Older { record: record.id, mtime: *mtime })?;
         Ok(true)
+    }
+
+    /// A version stands right below another one that is missing.
+    fn put_below<S: MetaStore>(core: &mut Core<S>, version: RecordId, below: Older) -> Result<(), StorageError> {
+        if let Some(older) = Self::older(core, version)? {
+            core.state.put_row(record_key(OLDER, below.record), pack(&older));
+        }
+        core.state.put_row(record_key(OLDER, version), pack(&below));
+        Ok(())
     }
 
     /// Contents are offered whose record came without them, since their writer had replaced them before it sent that. It was put back to an
@@ -154,6 +167,10 @@ impl Contents {
         let Some(inode) = wayfs_tree::inode(&core.state.tx(), file)?.filter(|inode| !inode.is_removed()) else {
             return Ok(false);
         };
+        if wayfs_tree::inode(&core.state.tx(), FileId::made_by(version))?.is_some() {
+            // It stands in a copy, or is a file's first.
+            return Ok(false);
+        }
         let is_of_writer = |record: RecordId| record.origin() == version.origin();
         let heir = Self::missing_as(core, inode.version, &inode.content)?;
         let Some(heir) = heir.filter(|heir| is_of_writer(*heir) && *heir > version) else { return Ok(false) };
@@ -166,8 +183,7 @@ impl Contents {
             let older = Self::older(core, at)?.filter(|older| is_of_writer(older.record));
             let Some(older) = older else { return Ok(false) };
             if older.record < version {
-                core.state.put_row(record_key(OLDER, version), pack(&older));
-                core.state.put_row(record_key(OLDER, at), pack(&Older { record: version, mtime: inode.mtime }));
+                Self::put_below(core, at, Older { record: version, mtime: inode.mtime })?;
                 return Ok(true);
             }
             // What is whole is newer.

@@ -236,17 +236,18 @@ impl Contents {
         Ok(())
     }
 
+    /// Tells the parent of what we have, so much in one step.
     pub(crate) fn tell_haves<S: MetaStore>(&mut self, core: &mut Core<S>) -> Result<(), StorageError> {
         let Some(carrier) = self.carrier_mut().filter(|carrier| !carrier.haves.is_empty()) else { return Ok(()) };
         if core.state.ticket() > core.state.stored() {
             core.state.want_sync();
             return Ok(());
         }
-        let versions: Vec<RecordId> = std::mem::take(&mut carrier.haves).into_iter().collect();
+        let take = |_| carrier.haves.pop_first();
+        let versions: Vec<RecordId> = (0..VERSIONS_PER_MESSAGE).map_while(take).collect();
+        core.more_work |= !carrier.haves.is_empty();
         Self::tell_replaced(core, &versions)?;
-        for part in versions.chunks(VERSIONS_PER_MESSAGE) {
-            core.tell_parent(Up::Have { versions: part.to_vec() });
-        }
+        core.tell_parent(Up::Have { versions });
         Ok(())
     }
 
@@ -259,7 +260,7 @@ impl Contents {
             let inode = core.state.inode(file)?.filter(|inode| !inode.is_removed());
             if inode.is_some_and(|inode| inode.version != *version) {
                 let held = HeldVersion { version: *version, file, content };
-                replaced.push(LentVersion { held, to: Some(core.config.origin) });
+                replaced.push(LentVersion { held, to: None });
             }
         }
         for part in replaced.chunks(LENT_PER_MESSAGE) {

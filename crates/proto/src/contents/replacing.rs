@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use wayfs_types::{OriginId, RecordId, Time};
 
-/// Pause between two parts of a pass over what is missing, and how many rows one part reads.
+/// Pause between two parts of a pass over what is missing.
 pub(super) const PASS_PAUSE: Duration = Duration::from_secs(1);
 
 /// The home's pass over what is missing: whom to ask when those on record are away.

@@ -40,6 +40,39 @@ fn what_was_overtaken_comes_back_when_what_was_built_upon_it_is_lost() {
     assert!(world.can_read(b, file, &big("seen")));
 }
 
+/// [S-losses] What was built upon it is whole: that is the last content that is, when what was written after it is lost.
+#[test]
+fn what_was_overtaken_by_what_is_whole_is_not_shown_in_its_place() {
+    let mut world = World::new();
+    let [first, second] = ["s1@s", "s2@s"].map(|label| world.add(Role::Station, label));
+    let [a, b] = ["ann@a", "ben@b"].map(|label| world.add(Role::Client, label));
+    let [upper, _] = [first, second].map(|station| world.connect(station, HOME));
+    world.settle();
+    let [_, line] = [a, b].map(|client| world.connect(client, first));
+    let file = world.create(a, FileId::ROOT, "film");
+    assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
+    world.close(upper);
+    world.store(a, file, big("seen"));
+    assert_eq!(world.wait(a, Level::Safe), Ok(Answer::Reached));
+    assert_eq!(world.lookup(b, FileId::ROOT, "film").unwrap().1.content, big("seen"));
+    world.close(line);
+    let line = world.connect(b, second);
+    world.store(b, file, big("upon it"));
+    assert_eq!(world.wait(b, Level::Stable), Ok(Answer::Reached));
+    world.hold_pushes(line, true);
+    world.store(b, file, big("at last"));
+    world.pass(Duration::from_secs(3));
+    world.connect(first, HOME);
+    world.pass(Duration::from_secs(3));
+    world.lose(b, &big("at last"));
+    world.close(line);
+    world.connect(b, second);
+    world.pass(ASKED);
+    assert_eq!(world.names(HOME, FileId::ROOT).unwrap(), ["film"], "no copies");
+    assert_eq!(world.lookup(HOME, FileId::ROOT, "film").unwrap().1.content, big("upon it"));
+    assert!(world.can_read(a, file, &big("upon it")));
+}
+
 /// Seed 169032550: a station that had not heard of what a version was stored upon made a copy of it, and its writer went back to the home,
 /// where it stands in its file. What it wrote next went into the copy, and its own machine did not show it in the file.
 #[test]
