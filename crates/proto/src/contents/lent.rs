@@ -311,8 +311,9 @@ impl Contents {
         if core.state.tx().get_raw(&record_key(table::OWED, version))?.is_some() {
             return Ok(());
         }
-        if version.sequence() > wayfs_tree::applied(&core.state.tx(), origin)? {
-            // Of a former origin of its writer: it tells again in its next session.
+        if !Histories::has_record(core, version)? {
+            // Of a former origin of its writer: it tells again in its next session. Or the home never takes it: its writer was put
+            // back, and wrote on behind that number.
             return Ok(());
         }
         if core.state.marks(origin)?.stable >= version.sequence() && !Self::is_declared(core, version)? {

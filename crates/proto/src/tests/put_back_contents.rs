@@ -6,7 +6,8 @@ use super::world::{HOME, World, big, small};
 use crate::{Input, Ledger, Output, Role};
 use std::time::Duration;
 use wayfs_types::request::{Answer, Level};
-use wayfs_types::{Content, FileId};
+use wayfs_types::{Content, FileId, RecordId};
+use wayfs_wire::{HeldVersion, LentVersion, Message, Up, encode};
 
 const ROOT: FileId = FileId::ROOT;
 /// Long enough for all who are there to be asked.
@@ -350,4 +351,33 @@ fn what_a_station_has_by_a_number_in_a_gap_of_its_writer_is_not_answered_for() {
         let left = at_station.is_some_and(|amount| !amount.is_nothing());
         assert!(!left && home_lacks.is_nothing(), "nobody answers for anything: {at_station:?}, {home_lacks:?}");
     }
+}
+
+/// Seed 179206139: a station took a client's word for contents of a record of a former life, which its home never takes, and owed them for
+/// ever.
+#[test]
+fn contents_of_a_number_that_the_home_never_takes_are_not_counted() {
+    let mut world = World::new();
+    let (station, writer) = (world.add(Role::Station, "st@s"), world.add(Role::Client, "ann@a"));
+    stay_connected(&mut world, station, HOME);
+    stay_connected(&mut world, writer, station);
+    let file = world.create(writer, ROOT, "film");
+    assert_eq!(world.wait(writer, Level::Stable), Ok(Answer::Reached));
+    let copy = world.snapshot(writer);
+    world.restore(writer, copy, 9);
+    rejoin(&mut world, &[(writer, station)]);
+    let line = world.line_of(station);
+    world.close(line);
+    world.store(writer, file, big("kept"));
+    assert_eq!(world.wait(writer, Level::Safe), Ok(Answer::Reached));
+    let kept = world.hosts[writer].replica.inode(file).unwrap().unwrap().version;
+    let version = RecordId::new(kept.origin(), kept.sequence() - 10).unwrap();
+    let content = big("of another life");
+    let held = HeldVersion { version, file, content };
+    let peer = world.line_of(writer);
+    let lent = Up::Lent { versions: vec![LentVersion { held, to: None }] };
+    world.input(station, Input::Message { peer, bytes: encode(&Message::Up(lent)) });
+    world.settle();
+    assert!(world.has_session(writer));
+    assert_eq!(world.hosts[station].replica.ledger().unwrap().home_lacks.versions, 1, "what is kept, and nothing else");
 }
