@@ -9,9 +9,9 @@
 //! (`World::has_lost_server`), *safe* is what SEMANTICS.md, [S-losses], makes of it: a server that is left has it, or its
 //! writer. Once the home's did, only what hosts say of their own disk is compared.
 
-use crate::contents::Kept;
 use crate::coverage::Branch;
 use crate::disk::DiskHandle;
+use crate::disk::Kept;
 use crate::history::{SafeReport, Update};
 use crate::plan::Disaster;
 use crate::world::{Event, World};
@@ -228,7 +228,10 @@ impl World {
                 // What is stable by itself may have been let go, be what was before it not safe.
                 && update.content.root().is_some_and(|root| {
                     // Nor is it kept for a home whose disk damaged it since.
-                    !self.has_what_it_made(index, **record, root, Kept::Durably) && !self.is_whole_durable(0, root) && !self.is_hit_at(0, root)
+                    !self.has_what_it_made(index, **record, root, Kept::Durably)
+                        && !self.lacks_only_what_went_with_its_base(index, **record, root, Kept::Durably)
+                        && !self.is_whole_durable(0, root)
+                        && !self.is_hit_at(0, root)
                 })
         });
         if let Some((record, _)) = lost {
@@ -310,7 +313,9 @@ impl World {
             let is_client = self.hosts[index].is_client();
             // The driver of a client looks whether all is there before it says so ([S-facts]); its engine knows what the client made.
             let is_here = self.is_whole(index, root)
-                || is_client && self.has_what_it_made(index, inode.version, root, Kept::Here);
+                || is_client
+                    && (self.has_what_it_made(index, inode.version, root, Kept::Here)
+                        || self.lacks_only_what_went_with_its_base(index, inode.version, root, Kept::Here));
             if replica.holder(file, inode.version) == Ok(Holder::Here) && !is_here {
                 let line = format!("host {index} says so of {} of {file}", inode.version);
                 return self.violate("what is said to be here is whole here", line);

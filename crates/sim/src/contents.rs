@@ -3,7 +3,7 @@
 //! Pushes and looks go by the machines that ship (`uploads.rs`, `push.rs`, `search.rs`). All on the way keep what passes.
 
 use crate::coverage::Branch;
-use crate::disk::{Chunk, SYNC_MAX};
+use crate::disk::{Chunk, Kept, SYNC_MAX};
 use crate::network::End;
 use crate::planted::Bug;
 use crate::world::{Event, World};
@@ -23,15 +23,6 @@ pub(crate) const CHUNK_LEN: u64 = 10_000;
 const CONNECTED: Duration = Duration::from_secs(60);
 /// Patience of a look while the world stands still: more than the pause that ends it.
 const STILL: Duration = Duration::from_secs(10);
-
-/// Where a host has pieces.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kept {
-    /// On its disk or on the way there.
-    Here,
-    /// Where a power cut takes nothing.
-    Durably,
-}
 
 impl World {
     /// A content that nobody ever wrote before, of 1 to [`PIECES_MAX`] pieces.
@@ -73,12 +64,26 @@ impl World {
     pub(crate) fn has_what_it_made(&self, index: usize, version: RecordId, root: Digest, kept: Kept) -> bool {
         let taken_over = self.pieces_of_base(version);
         let disk = self.hosts[index].disk.0.borrow();
-        let has = |piece: Digest| match kept {
-            Kept::Here => disk.has_sound(piece),
-            Kept::Durably => disk.is_chunk_durable(piece),
-        };
+        let has = |piece: Digest| disk.keeps(piece, kept);
         let is_elsewhere = |piece: Digest| self.hosts.iter().any(|host| host.disk.0.borrow().has_sound(piece));
         self.pieces(root).iter().all(|piece| has(*piece) || taken_over.contains(piece) && is_elsewhere(*piece))
+    }
+
+    /// Whether all that a host lacks of a version it took over from what that was stored upon, which others replaced: servers keep it for
+    /// a while only ([S-edit-cost]; seeds 165020175 and 179052286). The push finds that out, and the home is told.
+    pub(crate) fn lacks_only_what_went_with_its_base(
+        &self,
+        index: usize,
+        version: RecordId,
+        root: Digest,
+        kept: Kept,
+    ) -> bool {
+        let first = self.history.first(version);
+        let Some(base) = self.history.updates.get(&first).and_then(|update| update.base) else { return false };
+        let taken_over = self.pieces_of_base(version);
+        let disk = self.hosts[index].disk.0.borrow();
+        self.history.is_replaced_beside(base, first)
+            && self.pieces(root).iter().all(|piece| disk.keeps(*piece, kept) || taken_over.contains(piece))
     }
 
     /// The pieces of what a version was stored upon.

@@ -15,6 +15,15 @@ use wayfs_types::{Batch, Digest, MetaStore, Pairs, StorageError, Ticket};
 /// Longest sync of a disk at rest.
 pub(crate) const SYNC_MAX: Duration = Duration::from_millis(8);
 
+/// Where a host has pieces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// On its disk or on the way there.
+    Here,
+    /// Where a power cut takes nothing.
+    Durably,
+}
+
 /// What a read of a chunk would find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Chunk {
@@ -216,6 +225,14 @@ impl Disk {
     /// Whether a chunk is here and would be read well.
     pub(crate) fn has_sound(&self, digest: Digest) -> bool {
         self.chunks.get(&digest) == Some(&Chunk::Sound)
+    }
+
+    /// Whether a piece is sound where it is asked for.
+    pub(crate) fn keeps(&self, digest: Digest, kept: Kept) -> bool {
+        match kept {
+            Kept::Here => self.has_sound(digest),
+            Kept::Durably => self.is_chunk_durable(digest),
+        }
     }
 
     /// The last batch that a crash does not take.

@@ -291,6 +291,12 @@ impl History {
             || self.removals.values().any(|gone| gone.version == record)
     }
 
+    /// Whether an update was replaced or removed by another than this one.
+    pub(crate) fn is_replaced_beside(&self, record: RecordId, heir: RecordId) -> bool {
+        self.updates.iter().any(|(other, update)| update.base == Some(record) && *other != heir)
+            || self.removals.values().any(|gone| gone.version == record)
+    }
+
     /// Updates that were made upon an update, and upon those.
     pub(crate) fn heirs_of(&self, record: RecordId) -> BTreeSet<RecordId> {
         let mut heirs = BTreeSet::new();

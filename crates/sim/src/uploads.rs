@@ -1,6 +1,6 @@
 //! The queue of contents for the parent, driven: [`wayfs_transfer::uploads`] decides, as it does live.
 
-use crate::contents::Kept;
+use crate::disk::Kept;
 use crate::planted::Bug;
 use crate::world::{Due, Event, Transfer, World};
 use wayfs_proto::{Input as EngineInput, PeerId};
@@ -13,7 +13,8 @@ impl World {
     pub(crate) fn upload(&mut self, index: usize, file: FileId, version: RecordId, content: Content) {
         let (Some(peer), Some(root)) = (self.hosts[index].parent_session, content.root()) else { return };
         let has = self.has_what_it_made(index, version, root, Kept::Here);
-        if !has && !self.hosts[index].is_harmed && !self.lacks_only_what_went_with_its_base(index, version, root) {
+        let is_excused = self.lacks_only_what_went_with_its_base(index, version, root, Kept::Here);
+        if !has && !self.hosts[index].is_harmed && !is_excused {
             let line = format!("host {index} was told to push {version} and lacks {:?}", self.lacking(index, root));
             return self.violate("a push has its contents", line);
         }
@@ -21,15 +22,6 @@ impl World {
             return;
         }
         self.feed_uploads(index, Input::Order(Order { peer, file, version, content }));
-    }
-
-    /// Whether all that a host lacks of a version it took over from what that was stored upon, and nobody has it any more: others replaced
-    /// the file, and its server let that go ([S-edit-cost]; seed 165020175). The push finds that out, and the home is told.
-    fn lacks_only_what_went_with_its_base(&self, index: usize, version: RecordId, root: Digest) -> bool {
-        let lacking = self.lacking(index, root);
-        let taken_over = self.pieces_of_base(version);
-        let has = |piece: &Digest| self.hosts.iter().any(|host| host.disk.0.borrow().has_sound(*piece));
-        lacking.iter().all(|piece| taken_over.contains(piece) && !has(piece))
     }
 
     fn lacking(&self, index: usize, root: Digest) -> Vec<Digest> {

@@ -27,7 +27,7 @@ use crate::state::tables::{image_key, pack, parse_image_key, table, unpack};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use wayfs_tree::View;
-use wayfs_types::{CommitNumber, FileId, Image, Inode, Key, MetaStore, OriginId, RecordId, StorageError};
+use wayfs_types::{CommitNumber, FileId, Image, Inode, Key, MetaStore, OriginId, Place, RecordId, StorageError};
 use wayfs_wire::KeyImage;
 
 /// A key that tentative records touched, as a new cut finds it.
@@ -39,6 +39,14 @@ pub(crate) struct TouchedKey {
     after: Option<Image>,
     /// When it vouched for that; `None`: with this cut; zero: never, it is our guess.
     number: Option<CommitNumber>,
+}
+
+/// Whether a name leads to a file of which images tell that it has other names only: our record of it met another there.
+fn is_elsewhere(key: &Key, view: Option<&Image>, images: &BTreeMap<Key, Option<Image>>) -> bool {
+    let (Key::Entry(parent, name), Some(Image::Entry(entry))) = (key, view) else { return false };
+    let Some(Some(Image::Inode(inode))) = images.get(&Key::Inode(entry.file)) else { return false };
+    let is_here = |place: &Place| place.parent == *parent && place.name == *name;
+    !inode.is_crowded() && !inode.places.iter().any(is_here)
 }
 
 /// At this number nobody vouched for a key: it is asked for before it is trusted.
@@ -137,7 +145,7 @@ impl<S: MetaStore> Replica<S> {
             if !incoming.contains_key(key)
                 && let Some(shadow) = self.core.state.shadow(key)?
             {
-                self.compare_unnamed(key, *hash, shadow, cut)?;
+                self.compare_unnamed(key, *hash, shadow, (&incoming, cut))?;
             }
         }
         while let Some((key, after)) = incoming.pop_first() {
@@ -156,7 +164,13 @@ impl<S: MetaStore> Replica<S> {
     /// before and would tell of a change, it left it as it was. If not (we have moved: what we know is of another
     /// parent, or our records came to this one by another way), silence means nothing, least of all that what we
     /// made is not there: what our own records made of it stands as a guess.
-    fn compare_unnamed(&mut self, key: &Key, hash: u64, shadow: Shadow, cut: &mut Cut) -> Result<(), StorageError> {
+    fn compare_unnamed(
+        &mut self,
+        key: &Key,
+        hash: u64,
+        shadow: Shadow,
+        (incoming, cut): (&BTreeMap<Key, Option<Image>>, &mut Cut),
+    ) -> Result<(), StorageError> {
         let key = key.clone();
         let is_told = self.is_told(&key, &shadow);
         let Shadow { number, image: before } = shadow;
@@ -166,7 +180,10 @@ impl<S: MetaStore> Replica<S> {
             let after = before.clone();
             cut.touched.push(TouchedKey { key, before, after, number: Some(number) });
         } else if self.core.state.last_touch(&key)? <= cut.confirmed.last().copied().unwrap_or_default() {
-            let after = self.core.state.tx().image(&key)?;
+            let view = self.core.state.tx().image(&key)?;
+            let is_contradicted = is_elsewhere(&key, view.as_ref(), incoming);
+            cut.is_echo &= !is_contradicted;
+            let after = view.filter(|_| !is_contradicted);
             cut.touched.push(TouchedKey { key, before, after, number: Some(UNVOUCHED) });
         } else {
             cut.is_echo = false;

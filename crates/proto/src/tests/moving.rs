@@ -344,6 +344,32 @@ fn what_met_a_conflict_at_the_new_parent_is_seen_in_its_copy_only() {
     world.assert_agrees(client);
 }
 
+/// Seed 179033538: it led to the copy by both names, and what was moved by the first was moved from the second.
+#[test]
+fn a_name_that_met_another_at_the_new_parent_leads_to_its_copy_no_more() {
+    let (mut world, [s1, s2], [client, other], _) = two_stations_and_two_clients();
+    let first = world.connect(client, s1);
+    world.connect(other, s2);
+    world.settle();
+    assert!(world.names(client, FileId::ROOT).unwrap().is_empty());
+    world.stall(first, true);
+    let made = world.create(client, FileId::ROOT, "f");
+    world.mkdir(other, FileId::ROOT, "f");
+    world.pass(Duration::from_millis(100));
+    world.close(first);
+    let second = world.connect(client, s2);
+    world.settle();
+    world.close(second);
+    let shown = |world: &World| world.hosts[client].replica.entry(FileId::ROOT, &name("f")).unwrap();
+    assert_ne!(shown(&world).map(|entry| entry.file), Some(made));
+    let inode = world.hosts[client].replica.inode(made).unwrap().unwrap();
+    assert!(inode.places[0].name.to_string().starts_with("f.conflict"), "{:?}", inode.places);
+    world.connect(client, s2);
+    world.pass(Duration::from_secs(6));
+    assert!(world.lookup(client, FileId::ROOT, "f").unwrap().1.is_directory());
+    world.assert_agrees(client);
+}
+
 /// [S-move] Seeds 127 and 164 of the simulator, with stations that are gone: a directory in which a machine had seen what
 /// died with its writer and its station could not be listed for ever.
 #[test]
