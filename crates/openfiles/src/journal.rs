@@ -230,6 +230,22 @@ impl Journal {
         inner.ending.push_back(ending);
     }
 
+    /// A record holds what a generation says. It is named with what is said next.
+    pub(super) fn settle(&self, generation: u64, record: RecordId) {
+        self.inner().settled.insert(generation, record);
+    }
+
+    /// Names the records that were to be named with what is said next.
+    pub(super) fn name_records(&self, written: u64) {
+        let mut inner = self.inner();
+        if inner.segment.is_some()
+            && !inner.settled.is_empty()
+            && let Err(error) = self.append_all(&mut inner, written, &[])
+        {
+            tracing::debug!(%error, "say in the journal which records hold what it says");
+        }
+    }
+
     /// Lets go of bodies that stayed until the host had everything recorded up to `written`; answers whether there were any.
     pub(super) fn let_bodies_go(&self, written: u64) -> bool {
         let mut inner = self.inner();

@@ -260,6 +260,34 @@ fn what_was_appended_and_has_a_record_is_not_appended_again() {
     }
 }
 
+/// Proves [S-kill]. Seed 180110882 of the simulator, with open files: the kill came between the body and the journal when a program wrote over
+/// what it had appended and what was committed since. The body was not what the record holds any more, so that it was appended again.
+#[test]
+fn what_is_written_over_what_has_a_record_is_not_appended_again() {
+    let bench = bench();
+    let large = pattern(300_000, 1);
+    let open = bench.make(1, &large);
+    bench.fake.is_unwritten.store(true, Ordering::Relaxed);
+    bench.append(&open, b"one two ");
+    bench.commit(&open);
+    let (from, copy) = (bench.directory.path().join("files"), tempfile::tempdir().unwrap());
+    let to = copy.path().join("files");
+    *bench.fake.at_clock.lock().unwrap() = Some(Box::new(move || {
+        std::fs::create_dir(&to).unwrap();
+        for entry in std::fs::read_dir(&from).unwrap() {
+            let path = entry.unwrap().path();
+            std::fs::copy(&path, to.join(path.file_name().unwrap())).unwrap();
+        }
+    }));
+    bench.write(&open, 300_004, b"TWO ");
+    assert!(bench.fake.at_clock.lock().unwrap().is_none());
+    // The disk has the record after all.
+    bench.fake.written_stores.store(1, Ordering::Relaxed);
+    let bench = Bench { directory: copy, ..bench }.recovered();
+    assert_eq!(String::from_utf8_lossy(&bench.bytes(1)[300_000..]), "one two ");
+    assert_eq!(bench.stores(), 1);
+}
+
 #[test]
 fn what_is_written_while_a_commit_runs_is_kept_beside_it() {
     for is_lost in [false, true] {

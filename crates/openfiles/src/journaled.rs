@@ -18,6 +18,8 @@ pub(super) struct Journaled {
     pub(super) mtime: WallTime,
     /// The record that holds what it says.
     pub(super) settled: Option<RecordId>,
+    /// The journal names that record.
+    pub(super) is_named: bool,
     /// It lacks something.
     pub(super) is_behind: bool,
 }

@@ -94,7 +94,8 @@ impl State {
             Ok(place) => {
                 let body = held.body().and_then(|_| self.body_file());
                 let mtime = self.mtime;
-                let now = Journaled { generation, place, base, held, body, mtime, settled: None, is_behind: false };
+                let (settled, is_named, is_behind) = (None, false, false);
+                let now = Journaled { generation, place, base, held, body, mtime, settled, is_named, is_behind };
                 if let Some(before) = self.journaled.replace(now)
                     && before.settled.is_some()
                 {
@@ -195,6 +196,21 @@ impl State {
         if let Some(now) = &mut self.journaled {
             now.settled = Some(record);
         }
+    }
+
+    /// A body is about to change. If what the journal says of it is in a record, has the journal name that first: a kill in the middle
+    /// would leave bytes that no record holds, and that nobody wrote as they are then.
+    pub(super) fn name_record(&mut self, contents: &dyn Contents, files: &BodyFiles) {
+        if !matches!(self.life.body(), Some(Body::Disk { .. })) {
+            return;
+        }
+        if let Some(now) = self.journaled.as_mut().filter(|now| !now.is_named)
+            && let Some(record) = now.settled
+        {
+            files.journal().settle(now.generation, record);
+            now.is_named = true;
+        }
+        files.journal().name_records(contents.written());
     }
 
     /// The journal may lack something.

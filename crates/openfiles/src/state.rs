@@ -145,6 +145,7 @@ impl State {
         end: u64,
         act: impl FnOnce(&mut Body) -> Result<(), FsError>,
     ) -> Result<(), FsError> {
+        self.name_record(contents, files);
         let made = if self.life.body().is_none() { Some(self.new_body(contents, files)?) } else { None };
         self.life.load(|body| {
             let body = body.get_or_insert_with(|| made.expect("made where there is none"));

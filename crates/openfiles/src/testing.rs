@@ -30,6 +30,8 @@ pub(crate) struct Fake {
     pub(crate) fetched: Mutex<BTreeSet<(FileId, RecordId)>>,
     /// What happens beside the next chunk that is kept, or, if none is, the next store.
     pub(crate) meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    /// Done when somebody asks for the time: a write does between the body and the journal.
+    pub(crate) at_clock: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     /// Files that programs of this machine removed: the engine stores nothing into them.
     pub(crate) removed_here: Mutex<BTreeSet<FileId>>,
     pub clock: AtomicI64,
@@ -117,6 +119,7 @@ impl Fake {
             prefetched: Mutex::default(),
             fetched: Mutex::default(),
             meanwhile: Mutex::default(),
+            at_clock: Mutex::default(),
             removed_here: Mutex::default(),
             clock: AtomicI64::new(0),
             is_unwritten: AtomicBool::new(false),
@@ -308,6 +311,10 @@ impl Contents for Fake {
     }
 
     fn now(&self) -> WallTime {
+        let at_clock = self.at_clock.lock().unwrap().take();
+        if let Some(at_clock) = at_clock {
+            at_clock();
+        }
         WallTime::from_nanos(self.clock.fetch_add(1, Ordering::Relaxed))
     }
 }
