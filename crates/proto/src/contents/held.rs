@@ -171,9 +171,14 @@ impl Contents {
             }
             None if self.is_revived(core, children, version, child, Offer::Holds)? => return Ok(()),
             None if self.keeper().is_some() => {
-                // It is here, or was replaced by somebody who had seen it.
-                children.tell_stable(child, version);
-                return Ok(());
+                match self.take_left_out(core, HeldVersion { version, file, content })? {
+                    Some(missing) => Missing { holders: vec![child], ..missing },
+                    None => {
+                        // It is here, or was replaced by somebody who had seen it.
+                        children.tell_stable(child, version);
+                        return Ok(());
+                    }
+                }
             }
             None if self.announced.take(&content) => {
                 // Its push was faster than its account.

@@ -92,3 +92,35 @@ fn what_was_left_out_and_came_after_all_is_older_than_what_is_whole() {
     });
     stage.assert_shown("newer");
 }
+
+/// Proves [S-losses]. Seed 180112971: the same of a client of the home itself, that accounts for it when it comes.
+#[test]
+fn what_was_left_out_is_taken_from_a_client_of_the_home() {
+    let mut world = World::new();
+    let writer = world.add(Role::Client, "ann@a");
+    stay_connected(&mut world, writer, HOME);
+    let (file, other) = (world.create(writer, ROOT, "film"), world.create(writer, ROOT, "other"));
+    let mut stage = Stage { world, station: writer, writer, file };
+    stage.write("first");
+    assert_eq!(stage.world.wait(writer, Level::Stable), Ok(Answer::Reached));
+    stage.part();
+    // What is before it is not at the home, so that no mark speaks of it.
+    stage.world.store(writer, other, big("other"));
+    stage.write("older");
+    stage.write("kept");
+    let copy = stage.world.snapshot(writer);
+    stage.write("last");
+    let line = stage.world.connect(writer, HOME);
+    stage.world.hold_pushes(line, true);
+    stage.world.pass(PAUSE);
+    stage.part();
+    stage.world.hosts[writer].chunks.remove(&big("last").root().unwrap());
+    stage.world.restore(writer, copy, 9);
+    rejoin(&mut stage.world, &[(writer, HOME)]);
+    assert_eq!(stage.world.wait(writer, Level::Safe), Ok(Answer::Reached));
+    stage.world.pass(ASKED);
+    assert!(is_declared(&stage.world), "nobody has the newest bytes");
+    stage.assert_shown("kept");
+    assert_eq!(stage.world.wait(writer, Level::Stable), Ok(Answer::Reached));
+    assert!(stage.world.hosts[HOME].replica.ledger().unwrap().home_lacks.is_nothing());
+}
