@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 use wayfs_link::{Direction, DirectionConfig, Fate};
 use wayfs_proto::PeerId;
-use wayfs_types::Time;
+use wayfs_types::{RecordId, Time};
 
 /// A silent session dies after this time, as the live one does.
 pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(15);
@@ -154,6 +154,8 @@ pub(crate) struct Session {
     pub(crate) alive: [bool; 2],
     /// Since when.
     pub(crate) since: Time,
+    /// The child's newest record when it began.
+    pub(crate) made_before: Option<RecordId>,
     /// A message took long, its line was cut for a while, or an end slept: leases may have ended unnoticed.
     pub(crate) is_slow: bool,
     /// The child ended it of its own accord, and its parent is told so.
@@ -162,10 +164,10 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(peer: PeerId, Ends { child, parent }: Ends, since: Time) -> Self {
+    pub(crate) fn new(peer: PeerId, Ends { child, parent }: Ends, since: Time, made_before: Option<RecordId>) -> Self {
         let (is_slow, was_left) = (false, false);
         let streams = [Stream::default(), Stream::default()];
-        Self { peer, child, parent, alive: [true; 2], since, is_slow, was_left, streams }
+        Self { peer, child, parent, alive: [true; 2], since, made_before, is_slow, was_left, streams }
     }
 
     pub(crate) const fn host(&self, end: End) -> usize {

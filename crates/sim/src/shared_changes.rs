@@ -47,12 +47,19 @@ pub(crate) struct Sharing {
     pub(crate) stored: BTreeMap<FileId, Vec<Stored>>,
     /// When a host met a conflict last: with what somebody far away did.
     pub(crate) met: BTreeMap<usize, Time>,
+    /// Files that a host had as copies beside others.
+    copies: BTreeSet<(usize, FileId)>,
 }
 
 impl Sharing {
     /// A host met a conflict: what was done there before may have come to lie elsewhere.
-    pub(crate) fn note_conflict(&mut self, index: usize, at: Time) {
+    pub(crate) fn note_conflict(&mut self, index: usize, conflict: RecordId, at: Time) {
         self.met.insert(index, at);
+        self.copies.insert((index, FileId::made_by(conflict)));
+    }
+
+    pub(crate) fn was_copy(&self, index: usize, file: FileId) -> bool {
+        self.copies.contains(&(index, file))
     }
 
     pub(crate) fn met_since(&self, index: usize, at: Time) -> bool {

@@ -31,7 +31,7 @@ fn is_lost(last: Option<RecordId>, record: RecordId) -> bool {
 
 impl World {
     /// The last record that a host has made.
-    fn last_record(&self, index: usize) -> Option<RecordId> {
+    pub(crate) fn last_record(&self, index: usize) -> Option<RecordId> {
         self.hosts[index].replica.as_ref().and_then(|replica| replica.progress().last_record)
     }
 

@@ -106,8 +106,8 @@ impl World {
                 self.tell_kernel_names(index, Notice::Attributes(parent));
             }
             Output::Shared { .. } => self.cover(Branch::Shared),
-            Output::Conflict { .. } => {
-                self.sharing.note_conflict(index, self.now);
+            Output::Conflict { conflict } => {
+                self.sharing.note_conflict(index, conflict, self.now);
                 self.cover(Branch::Conflict);
             }
             Output::Forked { reason } => {

@@ -13,7 +13,8 @@ impl World {
     pub(super) fn open_session(&mut self, ends: Ends) -> PeerId {
         let peer = PeerId(self.next_peer);
         self.next_peer += 1;
-        self.sessions.insert(peer, Session::new(peer, ends, self.now));
+        let made_before = self.last_record(ends.child);
+        self.sessions.insert(peer, Session::new(peer, ends, self.now, made_before));
         self.hosts[ends.child].parent_session = Some(peer);
         peer
     }
