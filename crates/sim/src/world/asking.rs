@@ -73,7 +73,8 @@ impl World {
                 // What a client wrote before it came this server need not know; nor was it closed on a client of this server (seed
                 // 180118371).
                 let made_before = self.sessions.get(session).and_then(|of| of.made_before);
-                let is_its = is_same && made_before.is_none_or(|before| before < *record) && self.knows(*station, *record);
+                let is_its =
+                    is_same && made_before.is_none_or(|before| before < *record) && self.knows(*station, *record);
                 let station = if is_its { *station } else { usize::MAX };
                 let before = self.history.report_safe(index, SafeReport { record: *record, at: self.now, station });
                 self.check_safe_is_kept(index, *record, before);
