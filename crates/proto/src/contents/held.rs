@@ -13,6 +13,7 @@ use crate::contents::Contents;
 use crate::contents::answers::Offer;
 use crate::contents::missing::Missing;
 use crate::contents::owed::{Owed, size_of};
+use crate::histories::Histories;
 use crate::replica::core::Core;
 use crate::replica::errors::StepError;
 use crate::state::tables::table::AWAITED;
@@ -21,7 +22,7 @@ use crate::upstream::Uplink;
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use wayfs_types::{Content, FileId, MetaStore, OriginId, RecordId, StorageError};
-use wayfs_wire::{HeldVersion, Up};
+use wayfs_wire::{HeldVersion, LentVersion, Up};
 
 /// Most versions in one message.
 const HELD_MAX: usize = 1024;
@@ -52,6 +53,14 @@ impl Contents {
             let Owed { file, content } = unpack(&value)?;
             versions.push(HeldVersion { version: parse_record_key(&key)?, file, content });
         }
+        if Self::is_back(core, through)? {
+            // Our records may have left them out there, and marks tell nothing of that: the home decides of each.
+            versions.iter().for_each(|held| self.keep_sought(held.clone()));
+            for part in versions.chunks(HELD_MAX) {
+                let offer = |held: &HeldVersion| LentVersion { held: held.clone(), to: None };
+                core.tell_parent(Up::Lent { versions: part.iter().map(offer).collect() });
+            }
+        }
         while versions.len() > HELD_MAX {
             let rest = versions.split_off(HELD_MAX);
             let through = versions.last().map_or(from, |held| held.version.sequence());
@@ -62,6 +71,14 @@ impl Contents {
             said.accounted = through;
         }
         Ok(())
+    }
+}
+
+impl Contents {
+    /// Whether our store was put back to before the newest record of ours that the parent has.
+    fn is_back<S: MetaStore>(core: &mut Core<S>, through: u64) -> Result<bool, StorageError> {
+        let own = core.config.origin;
+        Ok(through > core.state.confirmed_applied(own)? && Histories::known_chain(core, own, through)?.is_none())
     }
 }
 
@@ -154,12 +171,11 @@ impl Contents {
         if is_owed {
             return Ok(());
         }
-        if core.state.marks(child)?.stable >= version.sequence() && !Self::is_declared(core, version)? {
-            // It may have been told so while its line was broken, and answers for it again when it has pushed it. But what the home
-            // looks for, since its own copy is gone, the mark says nothing of; nor does a station know of that.
-            if self.keeper().is_some() && Self::missing(core, version)?.is_none() {
-                children.tell_stable(child, version);
-            }
+        let is_stable = core.state.marks(child)?.stable >= version.sequence() && !Self::is_declared(core, version)?;
+        // What the home looks for, since its own copy is gone, the mark says nothing of. A station does not know of that: the writer may
+        // have been told so while its line was broken, and answers for it again when it has pushed it.
+        let is_settled = self.keeper().is_none() || Self::missing(core, version)?.is_some();
+        if is_stable && is_settled {
             return Ok(());
         }
         let known = core.state.tx().get_raw(&record_key(table::MISSING, version))?;

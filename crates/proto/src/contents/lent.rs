@@ -316,7 +316,9 @@ impl Contents {
             // back, and wrote on behind that number.
             return Ok(());
         }
-        if core.state.marks(origin)?.stable >= version.sequence() && !Self::is_declared(core, version)? {
+        // What is offered as with nobody else may have been left out by its record, of which no mark tells.
+        let is_lent = to.is_some();
+        if is_lent && core.state.marks(origin)?.stable >= version.sequence() && !Self::is_declared(core, version)? {
             if let Some(missing) = known {
                 self.settle_missing(core, children, version, &missing);
             }

@@ -149,7 +149,7 @@ impl Histories {
     }
 
     /// The running hash at a sequence of an origin, if we still have it.
-    fn known_chain<S: MetaStore>(
+    pub(crate) fn known_chain<S: MetaStore>(
         core: &mut Core<S>,
         origin: OriginId,
         sequence: u64,

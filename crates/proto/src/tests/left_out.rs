@@ -93,34 +93,44 @@ fn what_was_left_out_and_came_after_all_is_older_than_what_is_whole() {
     stage.assert_shown("newer");
 }
 
-/// Proves [S-losses]. Seed 180112971: the same of a client of the home itself, that accounts for it when it comes.
+/// Proves [S-losses]. Seed 180112971: the same of a client that accounts for it when it comes, at the home itself or at a station that the
+/// home has told of all; and whether a mark speaks of it or not, since what came before it is not at the home.
 #[test]
-fn what_was_left_out_is_taken_from_a_client_of_the_home() {
-    let mut world = World::new();
-    let writer = world.add(Role::Client, "ann@a");
-    stay_connected(&mut world, writer, HOME);
-    let (file, other) = (world.create(writer, ROOT, "film"), world.create(writer, ROOT, "other"));
-    let mut stage = Stage { world, station: writer, writer, file };
-    stage.write("first");
-    assert_eq!(stage.world.wait(writer, Level::Stable), Ok(Answer::Reached));
-    stage.part();
-    // What is before it is not at the home, so that no mark speaks of it.
-    stage.world.store(writer, other, big("other"));
-    stage.write("older");
-    stage.write("kept");
-    let copy = stage.world.snapshot(writer);
-    stage.write("last");
-    let line = stage.world.connect(writer, HOME);
-    stage.world.hold_pushes(line, true);
-    stage.world.pass(PAUSE);
-    stage.part();
-    stage.world.hosts[writer].chunks.remove(&big("last").root().unwrap());
-    stage.world.restore(writer, copy, 9);
-    rejoin(&mut stage.world, &[(writer, HOME)]);
-    assert_eq!(stage.world.wait(writer, Level::Safe), Ok(Answer::Reached));
-    stage.world.pass(ASKED);
-    assert!(is_declared(&stage.world), "nobody has the newest bytes");
-    stage.assert_shown("kept");
-    assert_eq!(stage.world.wait(writer, Level::Stable), Ok(Answer::Reached));
-    assert!(stage.world.hosts[HOME].replica.ledger().unwrap().home_lacks.is_nothing());
+fn what_was_left_out_is_taken_from_who_accounts_for_it() {
+    for (has_station, is_marked) in [(false, false), (false, true), (true, false), (true, true)] {
+        let mut world = World::new();
+        let (station, writer) = (world.add(Role::Station, "st@s"), world.add(Role::Client, "ann@a"));
+        stay_connected(&mut world, station, HOME);
+        let parent = if has_station { station } else { HOME };
+        stay_connected(&mut world, writer, parent);
+        let (file, other) = (world.create(writer, ROOT, "film"), world.create(writer, ROOT, "other"));
+        let mut stage = Stage { world, station: writer, writer, file };
+        stage.write("first");
+        assert_eq!(stage.world.wait(writer, Level::Stable), Ok(Answer::Reached));
+        stage.part();
+        if !is_marked {
+            stage.world.store(writer, other, big("other"));
+        }
+        stage.write("older");
+        stage.write("kept");
+        let copy = stage.world.snapshot(writer);
+        stage.write("last");
+        let line = stage.world.connect(writer, parent);
+        stage.world.hold_pushes(line, true);
+        stage.world.pass(PAUSE);
+        stage.part();
+        stage.world.hosts[writer].chunks.remove(&big("last").root().unwrap());
+        stage.world.restore(writer, copy, 9);
+        rejoin(&mut stage.world, &[(writer, parent)]);
+        let which = format!("has a station: {has_station}, marked: {is_marked}");
+        assert_eq!(stage.world.wait(writer, Level::Safe), Ok(Answer::Reached), "{which}");
+        assert!(stage.world.hosts[parent].chunks.contains(&big("kept").root().unwrap()), "{which}");
+        stage.world.pass(ASKED);
+        assert!(is_declared(&stage.world), "nobody has the newest bytes: {which}");
+        stage.assert_shown("kept");
+        assert_eq!(stage.world.wait(writer, Level::Stable), Ok(Answer::Reached), "{which}");
+        for host in [HOME, station, writer] {
+            assert!(stage.world.hosts[host].replica.ledger().unwrap().home_lacks.is_nothing(), "{host}: {which}");
+        }
+    }
 }
