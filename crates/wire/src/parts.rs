@@ -164,12 +164,12 @@ pub struct HeldVersion {
     pub content: Content,
 }
 
-/// A version whose contents a client keeps although another server has them.
+/// A version whose contents a client keeps until they are at the home.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LentVersion {
     /// The version.
     pub held: HeldVersion,
-    /// The server that has them; `None`: it never named itself.
+    /// The server that has them; `None`: no other, as far as the sender knows. Then the home decides, whatever marks say.
     pub to: Option<OriginId>,
 }
 
