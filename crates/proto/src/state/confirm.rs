@@ -46,7 +46,8 @@ fn is_elsewhere(key: &Key, view: Option<&Image>, images: &BTreeMap<Key, Option<I
     let (Key::Entry(parent, name), Some(Image::Entry(entry))) = (key, view) else { return false };
     let Some(Some(Image::Inode(inode))) = images.get(&Key::Inode(entry.file)) else { return false };
     let is_here = |place: &Place| place.parent == *parent && place.name == *name;
-    !inode.is_crowded() && !inode.places.iter().any(is_here)
+    // Who was merged with its twin is found by the twin's names.
+    !inode.is_crowded() && inode.merged_into.is_none() && !inode.places.iter().any(is_here)
 }
 
 /// At this number nobody vouched for a key: it is asked for before it is trusted.
