@@ -288,6 +288,27 @@ fn what_is_written_over_what_has_a_record_is_not_appended_again() {
     assert_eq!(bench.stores(), 1);
 }
 
+/// Proves [S-kill]. Seed 180222071 of the simulator, with open files: a note about a close waited for the disk while its body was written over
+/// and committed once more. The kill came when the journal had just said that all of this ended, and the note had the next daemon make a
+/// version of what nobody had written so.
+#[test]
+fn a_note_does_not_outlive_what_the_journal_says_of_its_body() {
+    let bench = bench();
+    let mut wanted = pattern(5_000_000, 1);
+    let open = bench.make(1, b"");
+    bench.write(&open, 0, &wanted);
+    assert_eq!(bench.table.close_early(&open, 1 << 30), EarlyClose::Noted);
+    bench.fake.is_disk_stuck.store(true, Ordering::Relaxed);
+    bench.commit(&open);
+    bench.write(&open, 4_999_998, b"later");
+    put(&mut wanted, 4_999_998, b"later");
+    bench.commit(&open);
+    bench.table.written(u64::MAX);
+    let bench = bench.recovered();
+    assert!(bench.bytes(1) == wanted);
+    assert_eq!(bench.stores(), 2);
+}
+
 #[test]
 fn what_is_written_while_a_commit_runs_is_kept_beside_it() {
     for is_lost in [false, true] {

@@ -14,6 +14,7 @@ use super::contents::Contents;
 use super::journal::{Ending, Entry, Held, Image};
 use super::journaled::{Journaled, Step};
 use super::life::Changes;
+use super::note::forget_note;
 use super::state::State;
 use super::table::FileTable;
 use std::ops::Range;
@@ -101,6 +102,9 @@ impl State {
                 {
                     Self::end_generation(before, contents, files);
                 }
+                if !matches!(held, Held::WholeBody(_)) {
+                    self.forget_notes(files);
+                }
                 true
             }
             Err(error) => {
@@ -109,6 +113,12 @@ impl State {
                 false
             }
         }
+    }
+
+    /// The journal says all of the file from now on, and a note about a close that was committed counts no more. It must not count again
+    /// when the journal says that this ended: the body is another by then.
+    fn forget_notes(&self, files: &BodyFiles) {
+        self.life.noted().iter().for_each(|closing| forget_note(files.disk(), &closing.note));
     }
 
     /// What a generation says is in a record, or nobody wants it.

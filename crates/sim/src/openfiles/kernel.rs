@@ -188,7 +188,10 @@ impl World {
         for (offset, bytes) in dirty {
             self.note(|| format!("host {index} writes {} bytes of {file} back at {offset}", bytes.len()));
             self.cover(Branch::PageWrittenBack);
-            self.send_write(index, &open, Some(offset), &bytes);
+            let is_sent = self.send_write(index, &open, Some(offset), &bytes).is_some();
+            if let Some(host) = self.hosts[index].open.as_mut().filter(|_| !is_sent) {
+                host.kernel.unwritten.insert(file);
+            }
         }
     }
 
@@ -197,6 +200,7 @@ impl World {
         let Some(host) = self.hosts[index].open.as_mut() else { return };
         if host.handles.iter().all(|handle| handle.file != file) {
             host.kernel.of_file.remove(&file);
+            host.kernel.unwritten.remove(&file);
             self.on_table(index, |table| table.kernel_forgot(file));
         }
     }
@@ -207,7 +211,9 @@ impl World {
         let Some(open) = self.on_table(index, |table| table.open_file(file, inode, Access::Read)) else { return };
         let Some(way) = self.open_in_kernel(index, &open, Access::Read) else { return };
         let is_whole = self.fault_pages(index, file, &open, &(0..u64::MAX)).is_some();
-        if let Some(pages) = self.pages(index, file).filter(|_| is_whole) {
+        // Of what could not be written back (a full disk) a kernel goes on showing what mappings stored (seed 180225704).
+        let is_unwritten = self.hosts[index].open.as_ref().is_some_and(|host| host.kernel.unwritten.contains(&file));
+        if let Some(pages) = self.pages(index, file).filter(|_| is_whole && !is_unwritten) {
             let size = pages.size;
             let shown: Vec<u8> = pages.pages.values().flat_map(|page| page.bytes.iter().copied()).collect();
             let shown = shown.get(..usize::try_from(size).unwrap_or(0)).unwrap_or(&shown);

@@ -4,7 +4,7 @@ use super::handle::{Handle, HandleNumber};
 use super::side::{ChunkBytes, Side};
 use super::staging::MemoryDisk;
 use super::view::View;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 use wayfs_openfiles::{Commit, FileTable, OpenFile, Renewal};
@@ -59,6 +59,8 @@ pub(super) struct Running {
 #[derive(Debug, Default)]
 pub(super) struct Kernel {
     pub(super) of_file: BTreeMap<FileId, PageCache>,
+    /// Files of which it could not write pages back.
+    pub(super) unwritten: BTreeSet<FileId>,
     /// What it was told to forget, in this order.
     pub(super) told: VecDeque<(FileId, Option<Renewal>)>,
 }
