@@ -2,17 +2,25 @@
 
 use super::put_back_contents::ASKED;
 use super::world::{HOME, World, big, small};
-use crate::Role;
+use crate::{PeerId, Role};
 use std::time::Duration;
 use wayfs_types::FileId;
 use wayfs_types::request::{Answer, Level};
 
-/// [S-losses] As long as the bytes of the later one are at its writer only, those of the earlier one are what is left if they are lost.
-#[test]
-fn what_was_overtaken_comes_back_when_what_was_built_upon_it_is_lost() {
+struct Seen {
+    world: World,
+    stations: [usize; 2],
+    clients: [usize; 2],
+    /// The second client's session with the first station.
+    line: PeerId,
+    file: FileId,
+}
+
+/// Two clients of the first of two stations, which is cut off from the home: one wrote what the other has seen.
+fn seen_below_a_station() -> Seen {
     let mut world = World::new();
-    let [first, second] = ["s1@s", "s2@s"].map(|label| world.add(Role::Station, label));
-    let [a, b] = ["ann@a", "ben@b"].map(|label| world.add(Role::Client, label));
+    let stations @ [first, second] = ["s1@s", "s2@s"].map(|label| world.add(Role::Station, label));
+    let clients @ [a, b] = ["ann@a", "ben@b"].map(|label| world.add(Role::Client, label));
     let [upper, _] = [first, second].map(|station| world.connect(station, HOME));
     world.settle();
     let [_, line] = [a, b].map(|client| world.connect(client, first));
@@ -22,6 +30,13 @@ fn what_was_overtaken_comes_back_when_what_was_built_upon_it_is_lost() {
     world.store(a, file, big("seen"));
     assert_eq!(world.wait(a, Level::Safe), Ok(Answer::Reached));
     assert_eq!(world.lookup(b, FileId::ROOT, "film").unwrap().1.content, big("seen"));
+    Seen { world, stations, clients, line, file }
+}
+
+/// [S-losses] As long as the bytes of the later one are at its writer only, those of the earlier one are what is left if they are lost.
+#[test]
+fn what_was_overtaken_comes_back_when_what_was_built_upon_it_is_lost() {
+    let Seen { mut world, stations: [first, second], clients: [_, b], line, file } = seen_below_a_station();
     world.hold_pushes(line, true);
     world.store(b, file, big("upon it"));
     world.close(line);
@@ -43,18 +58,7 @@ fn what_was_overtaken_comes_back_when_what_was_built_upon_it_is_lost() {
 /// [S-losses] What was built upon it is whole: that is the last content that is, when what was written after it is lost.
 #[test]
 fn what_was_overtaken_by_what_is_whole_is_not_shown_in_its_place() {
-    let mut world = World::new();
-    let [first, second] = ["s1@s", "s2@s"].map(|label| world.add(Role::Station, label));
-    let [a, b] = ["ann@a", "ben@b"].map(|label| world.add(Role::Client, label));
-    let [upper, _] = [first, second].map(|station| world.connect(station, HOME));
-    world.settle();
-    let [_, line] = [a, b].map(|client| world.connect(client, first));
-    let file = world.create(a, FileId::ROOT, "film");
-    assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
-    world.close(upper);
-    world.store(a, file, big("seen"));
-    assert_eq!(world.wait(a, Level::Safe), Ok(Answer::Reached));
-    assert_eq!(world.lookup(b, FileId::ROOT, "film").unwrap().1.content, big("seen"));
+    let Seen { mut world, stations: [first, second], clients: [a, b], line, file } = seen_below_a_station();
     world.close(line);
     let line = world.connect(b, second);
     world.store(b, file, big("upon it"));
