@@ -17,6 +17,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("wayfs-policy", 1),
     ("wayfs-roam", 1),
     ("wayfs-link", 1),
+    ("wayfs-disk", 1),
     ("wayfs-pagecache", 1),
     ("wayfs-tcp", 1),
     ("wayfs-hop", 1),

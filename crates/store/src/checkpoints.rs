@@ -14,7 +14,7 @@ const RETRY_PAUSE: Duration = Duration::from_millis(500);
 const REOPENED_PAUSE: Duration = Duration::from_secs(2);
 
 /// What is to be done, one step at a time.
-pub(crate) struct Checkpoints {
+pub struct Checkpoints {
     tables: Arc<Tables>,
     /// Whether tables may have to be merged: after an open and after each flush.
     is_merge_due: bool,
@@ -22,7 +22,7 @@ pub(crate) struct Checkpoints {
 
 /// What a step came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
+pub enum Step {
     /// Something was done; there may be more.
     Done,
     /// Nothing is to be done.
@@ -44,7 +44,7 @@ impl Checkpoints {
     }
 
     /// Does what is most urgent: what writers wait for first.
-    pub(crate) fn step(&mut self) -> Step {
+    pub fn step(&mut self) -> Step {
         let tables = &self.tables;
         if tables.check().is_err() {
             return Step::Idle;
@@ -116,7 +116,6 @@ impl Checkpointer {
     }
 
     /// None: whoever opened the store does the steps.
-    #[cfg(test)]
     pub(crate) fn by_hand() -> Self {
         Self { signal: Arc::default(), thread: None }
     }
@@ -127,11 +126,15 @@ impl Checkpointer {
         self.signal.wake.notify_one();
     }
 
-    /// Waits until a step is done, and at most so long.
-    pub(crate) fn wait_for_progress(&self, at_most: Duration) {
+    /// Waits until a step is done, and at most so long. False: nobody does steps while somebody waits.
+    pub(crate) fn wait_for_progress(&self, at_most: Duration) -> bool {
+        if self.thread.is_none() {
+            return false;
+        }
         self.wake();
         let waited = self.signal.progress.wait_timeout(self.signal.state(), at_most);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
+        true
     }
 }
 

@@ -3,12 +3,12 @@
 use crate::error::OpenError;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, Write};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use wayfs_disk::{Disk, SystemDisk};
 
 /// The format version of the whole directory. Stores of another are refused: nothing was released that wrote them.
 const VERSION: u32 = 3;
@@ -51,8 +51,9 @@ pub struct DataDir(Arc<Held>);
 #[derive(Debug)]
 struct Held {
     path: PathBuf,
-    /// The lock lives as long as this descriptor.
-    _lock: File,
+    disk: Arc<dyn Disk>,
+    /// The lock lives as long as this descriptor. None on a disk of the caller's.
+    _lock: Option<File>,
 }
 
 impl DataDir {
@@ -62,14 +63,32 @@ impl DataDir {
     /// [`OpenError::Locked`] while another process has it; [`OpenError::NotOurs`],
     /// [`OpenError::TooNew`], [`OpenError::TooOld`] and [`OpenError::WrongRole`] by its `FORMAT`; [`OpenError::Io`].
     pub fn open(path: &Path, role: Role) -> Result<Self, OpenError> {
-        make_private(path)?;
+        make_directories(&SystemDisk, &[path])?;
         let lock = lock(path)?;
         check_format(path, role)?;
-        for name in ["chunks", "damaged"] {
-            make_private(&path.join(name))?;
-        }
-        sync_directory(path)?;
-        Ok(Self(Arc::new(Held { path: path.to_path_buf(), _lock: lock })))
+        Self::with(Arc::new(SystemDisk), path, Some(lock))
+    }
+
+    /// A directory on a disk of the caller's: nobody else has it, and it says no format. For the simulator and for tests.
+    ///
+    /// # Errors
+    /// [`OpenError::Io`].
+    pub fn on_disk(disk: Arc<dyn Disk>, path: &Path) -> Result<Self, OpenError> {
+        Self::with(disk, path, None)
+    }
+
+    fn with(disk: Arc<dyn Disk>, path: &Path, lock: Option<File>) -> Result<Self, OpenError> {
+        make_directories(&*disk, &[&path.join("chunks"), &path.join("damaged")])?;
+        disk.sync_directory(path).map_err(OpenError::io("sync directory", path))?;
+        Ok(Self(Arc::new(Held { path: path.to_path_buf(), disk, _lock: lock })))
+    }
+
+    pub(crate) fn disk(&self) -> &dyn Disk {
+        &*self.0.disk
+    }
+
+    pub(crate) fn shared_disk(&self) -> Arc<dyn Disk> {
+        Arc::clone(&self.0.disk)
     }
 
     /// Where it is.
@@ -82,13 +101,8 @@ impl DataDir {
     }
 }
 
-/// Makes the names in a directory durable.
-pub(crate) fn sync_directory(path: &Path) -> Result<(), OpenError> {
-    File::open(path).and_then(|directory| directory.sync_all()).map_err(OpenError::io("sync directory", path))
-}
-
-pub(crate) fn make_private(path: &Path) -> Result<(), OpenError> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(OpenError::io("make directory", path))
+fn make_directories(disk: &dyn Disk, paths: &[&Path]) -> Result<(), OpenError> {
+    paths.iter().try_for_each(|path| disk.make_directory(path).map_err(OpenError::io("make directory", path)))
 }
 
 fn lock(directory: &Path) -> Result<File, OpenError> {

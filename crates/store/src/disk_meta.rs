@@ -10,12 +10,12 @@
 
 use crate::chain::END_PREFIX;
 use crate::checked_value;
+use crate::checkpoints::{Checkpointer, Checkpoints};
 use crate::directory::DataDir;
 use crate::disk_opening::{OnLoss, Opened};
 use crate::disk_writing::{Pressure, Shared};
 use crate::error::OpenError;
 use crate::gathering::{Direction, Gathering};
-use crate::log::disk::SystemDisk;
 use crate::meta_config::{MetaConfig, MetaReport};
 use crate::snapshot::MetaSnapshot;
 use crate::stored::{pair, read_error, stored_key};
@@ -55,20 +55,18 @@ impl DiskMetaStore {
     }
 
     fn open_with(directory: &DataDir, config: MetaConfig, on_loss: OnLoss) -> Result<Self, OpenError> {
-        let opened = Opened::open(directory, config, on_loss, Arc::new(SystemDisk))?;
+        let opened = Opened::open(directory, config, on_loss)?;
         let report = opened.report.clone();
         Ok(Self { shared: Arc::new(Shared::start(opened, config, directory)?), report })
     }
 
-    /// A store on a disk of the caller's, who does the checkpoints as well.
-    #[cfg(test)]
-    pub(crate) fn open_by_hand(
-        directory: &DataDir,
-        config: MetaConfig,
-        disk: Arc<dyn crate::log::disk::LogDisk>,
-    ) -> Result<(Self, crate::checkpoints::Checkpoints), OpenError> {
-        use crate::checkpoints::{Checkpointer, Checkpoints};
-        let Opened { tables, marker, report } = Opened::open(directory, config, OnLoss::Refuse, disk)?;
+    /// As [`DiskMetaStore::open`], but without a thread for the checkpoints: the caller does them step by step. For the
+    /// simulator and for tests.
+    ///
+    /// # Errors
+    /// As for [`DiskMetaStore::open`].
+    pub fn open_by_hand(directory: &DataDir, config: MetaConfig) -> Result<(Self, Checkpoints), OpenError> {
+        let Opened { tables, marker, report } = Opened::open(directory, config, OnLoss::Refuse)?;
         let tables = Arc::new(tables);
         let checkpoints = Checkpoints::new(Arc::clone(&tables));
         let shared = Shared::with(tables, marker, Checkpointer::by_hand(), (config, directory));

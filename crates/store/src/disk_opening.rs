@@ -1,11 +1,10 @@
 //! Opening the tables on disk: what is there, and whether it is what was promised.
 
 use crate::chain::Chain;
-use crate::directory::{DataDir, make_private, sync_directory};
+use crate::directory::DataDir;
 use crate::durable_marker::DurableMarker;
 use crate::error::OpenError;
 use crate::index::Index;
-use crate::log::disk::LogDisk;
 use crate::log::format::encode_header;
 use crate::log::inspection::{FoundFile, Inspection};
 use crate::log::repair::{keep_evidence, set_aside};
@@ -16,6 +15,7 @@ use crate::space::Space;
 use crate::tables::{Tables, Tail};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use wayfs_disk::Disk;
 
 /// Whether an open may go on after a loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,23 +49,19 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
-    pub(crate) fn open(
-        directory: &DataDir,
-        config: MetaConfig,
-        on_loss: OnLoss,
-        disk: Arc<dyn LogDisk>,
-    ) -> Result<Self, OpenError> {
-        let places = Places::of(directory);
-        let opened = DurableMarker::open(&places.marker).map_err(OpenError::io("open", &places.marker));
+    pub(crate) fn open(directory: &DataDir, config: MetaConfig, on_loss: OnLoss) -> Result<Self, OpenError> {
+        let (places, disk) = (Places::of(directory), directory.disk());
+        let opened = DurableMarker::open(disk, &places.marker).map_err(OpenError::io("open", &places.marker));
         let (mut marker, promised) = opened?;
         for path in [&places.meta, &places.log] {
-            make_private(path)?;
+            disk.make_directory(path).map_err(OpenError::io("make directory", path))?;
         }
-        sync_directory(&places.meta)?;
-        sync_directory(directory.path())?;
+        for path in [&places.meta, directory.path()] {
+            disk.sync_directory(path).map_err(OpenError::io("sync directory", path))?;
+        }
         let index = Index::open(&places.index, config)?;
-        let (inspection, sealed_through) = replay(&places.log, &index)?;
-        let accepted = judge(&places, &inspection, promised, on_loss)?;
+        let (inspection, sealed_through) = replay((disk, &places.log), &index)?;
+        let accepted = judge((disk, &places), &inspection, promised, on_loss)?;
         let found = inspection.last;
         let torn = inspection.gap.as_ref().filter(|gap| gap.later.is_empty());
         let torn_bytes = torn.map_or(0, |gap| gap.written_until - gap.at);
@@ -73,11 +69,12 @@ impl Opened {
         if report.accepted.is_some() {
             marker.clear().map_err(OpenError::io("clear", &places.marker))?;
         }
-        let log = continue_log(&places.log, inspection, disk).map_err(OpenError::io("open log in", &places.log))?;
+        let log = continue_log(&places.log, inspection, directory.shared_disk())
+            .map_err(OpenError::io("open log in", &places.log))?;
         // A killed process leaves batches that it did not sync.
         log.file().sync().map_err(OpenError::io("sync log in", &places.log))?;
         marker.write(found).map_err(OpenError::io("write", &places.marker))?;
-        let space = Space::watch(&places.meta, config.min_free).map_err(OpenError::io("watch", &places.meta))?;
+        let space = Space::watch(disk, &places.meta, config.min_free).map_err(OpenError::io("watch", &places.meta))?;
         let tail = Tail { chain: found, log, sealed_through };
         Ok(Self { tables: Tables::new(Arc::new(index), space, tail), marker, report })
     }
@@ -85,13 +82,13 @@ impl Opened {
 
 /// Whether what was found may be gone on with. What does not belong to it is taken out of the log; says what loss was accepted.
 fn judge(
-    places: &Places,
+    (disk, places): (&dyn Disk, &Places),
     inspection: &Inspection,
     promised: Option<Chain>,
     on_loss: OnLoss,
 ) -> Result<Option<String>, OpenError> {
     if let Some(gap) = &inspection.gap {
-        keep_evidence(gap, &places.damaged)?;
+        keep_evidence(disk, gap, &places.damaged)?;
     }
     let accepted = match (loss(inspection, promised), on_loss) {
         (None, _) => None,
@@ -102,7 +99,7 @@ fn judge(
         }
     };
     if let Some(gap) = &inspection.gap {
-        set_aside(gap, &places.damaged)?;
+        set_aside(disk, gap, &places.damaged)?;
     }
     Ok(accepted)
 }
@@ -122,9 +119,12 @@ fn loss(inspection: &Inspection, promised: Option<Chain>) -> Option<OpenError> {
 }
 
 /// Goes on behind the last batch: in its file, or in a new one if the index is ahead of the log or there is none.
-fn continue_log(directory: &Path, found: Inspection, disk: Arc<dyn LogDisk>) -> std::io::Result<LogWriter> {
+fn continue_log(directory: &Path, found: Inspection, disk: Arc<dyn Disk>) -> std::io::Result<LogWriter> {
     for path in &found.idle {
         disk.remove(path)?;
+    }
+    if !found.idle.is_empty() {
+        disk.sync_directory(directory)?;
     }
     let mut files = found.files;
     let newest = files.pop_if(|newest| newest.last == found.last);

@@ -215,10 +215,9 @@ impl Shared {
         let begin = Instant::now();
         while self.tables.index.is_behind() {
             self.check()?;
-            if begin.elapsed() > BEHIND_MAX {
+            if begin.elapsed() > BEHIND_MAX || !self.checkpointer.wait_for_progress(LOOK_PAUSE) {
                 return Err(StorageError::Busy("the disk does not keep up with metadata".to_owned()));
             }
-            self.checkpointer.wait_for_progress(LOOK_PAUSE);
         }
         Ok(())
     }

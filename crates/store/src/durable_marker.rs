@@ -6,9 +6,9 @@
 //! written in turn, so that a torn write leaves the other.
 
 use crate::chain::Chain;
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::Arc;
+use wayfs_disk::{Disk, DiskFile};
 
 /// Distance of the slots: different sectors of any disk.
 const SLOT: u64 = 4096;
@@ -17,25 +17,28 @@ const MAGIC: [u8; 8] = *b"WAYFSDUR";
 /// The open marker file.
 #[derive(Debug)]
 pub(crate) struct DurableMarker {
-    file: File,
+    file: Arc<dyn DiskFile>,
     next: u64,
 }
 
 impl DurableMarker {
     /// Opens or makes the marker and returns what it says, if anything.
-    pub(crate) fn open(path: &Path) -> std::io::Result<(Self, Option<Chain>)> {
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
-        let slots = [read_slot(&file, 0), read_slot(&file, 1)];
+    pub(crate) fn open(disk: &dyn Disk, path: &Path) -> std::io::Result<(Self, Option<Chain>)> {
+        let file = match disk.open(path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => disk.create(path)?,
+            opened => opened?,
+        };
+        let slots = [read_slot(&*file, 0), read_slot(&*file, 1)];
         let newest = slots.into_iter().flatten().max_by_key(|chain| chain.ticket);
         let next = if slots[0].is_some() && slots[0] == newest { 1 } else { 0 };
         Ok((Self { file, next }, newest))
     }
 
     /// What the marker says, if there is one and it says anything. Changes nothing.
-    pub(crate) fn read(path: &Path) -> std::io::Result<Option<Chain>> {
-        match File::open(path) {
+    pub(crate) fn read(disk: &dyn Disk, path: &Path) -> std::io::Result<Option<Chain>> {
+        match disk.open(path) {
             Ok(file) => {
-                Ok([read_slot(&file, 0), read_slot(&file, 1)].into_iter().flatten().max_by_key(|chain| chain.ticket))
+                Ok([read_slot(&*file, 0), read_slot(&*file, 1)].into_iter().flatten().max_by_key(|chain| chain.ticket))
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -46,25 +49,25 @@ impl DurableMarker {
     pub(crate) fn write(&mut self, chain: Chain) -> std::io::Result<()> {
         let mut slot = MAGIC.to_vec();
         slot.extend_from_slice(&chain.encode());
-        self.file.write_all_at(&slot, self.next * SLOT)?;
+        self.file.write_at(&slot, self.next * SLOT)?;
         self.next = 1 - self.next;
         Ok(())
     }
 
     /// Makes the marker itself durable.
     pub(crate) fn sync(&self) -> std::io::Result<()> {
-        self.file.sync_data()
+        self.file.sync()
     }
 
     /// Forgets what was promised, for an open that accepts a loss.
     pub(crate) fn clear(&mut self) -> std::io::Result<()> {
-        self.file.set_len(0)?;
+        self.file.set_size(0)?;
         self.next = 0;
-        self.file.sync_data()
+        self.file.sync()
     }
 }
 
-fn read_slot(file: &File, slot: u64) -> Option<Chain> {
+fn read_slot(file: &dyn DiskFile, slot: u64) -> Option<Chain> {
     let mut bytes = [0; 29];
     file.read_exact_at(&mut bytes, slot * SLOT).ok()?;
     let (magic, chain) = bytes.split_at(MAGIC.len());

@@ -7,6 +7,7 @@ use crate::log::inspection::{Met, inspect};
 use crate::log::repair::{keep_evidence, set_aside};
 use crate::{Role, directory};
 use std::path::Path;
+use wayfs_disk::SystemDisk;
 use wayfs_types::Ticket;
 
 /// Longest key that is forged, in bytes: the format has no longer ones.
@@ -40,8 +41,8 @@ pub fn inspect_journal(scratch: &Path, parts: &[Forged], cut: usize) {
     std::fs::write(FileNumber::FIRST.path(&log), bytes).expect("memory has room");
     let (found, batches) = look(&log);
     if let Some(gap) = &found.gap {
-        keep_evidence(gap, &damaged).expect("memory has room");
-        set_aside(gap, &damaged).expect("memory has room");
+        keep_evidence(&SystemDisk, gap, &damaged).expect("memory has room");
+        set_aside(&SystemDisk, gap, &damaged).expect("memory has room");
     }
     let (again, same) = look(&log);
     assert_eq!(again.gap, None, "what is cut off is gone");
@@ -53,7 +54,8 @@ pub fn inspect_journal(scratch: &Path, parts: &[Forged], cut: usize) {
 
 fn look(log: &Path) -> (crate::log::inspection::Inspection, usize) {
     let mut batches = 0;
-    let found = inspect(log, Chain::default(), &mut |met| batches += usize::from(matches!(met, Met::Batch(_))));
+    let found =
+        inspect((&SystemDisk, log), Chain::default(), &mut |met| batches += usize::from(matches!(met, Met::Batch(_))));
     (found.expect("what is there can be read"), batches)
 }
 
@@ -81,6 +83,6 @@ pub fn read_files(scratch: &Path, bytes: &[u8]) {
     let _ = Chain::decode(bytes);
     let marker = scratch.join("durable");
     std::fs::write(&marker, bytes).expect("memory has room");
-    let _ = crate::durable_marker::DurableMarker::read(&marker);
+    let _ = crate::durable_marker::DurableMarker::read(&SystemDisk, &marker);
     let _ = directory::says_alive(&String::from_utf8_lossy(bytes));
 }

@@ -6,7 +6,6 @@
 
 use crate::chain::{CHAIN_KEY, Chain};
 use crate::descriptors::TABLE_FILES_MAX;
-use crate::directory::sync_directory;
 use crate::error::OpenError;
 use crate::log::format::{Item, ItemRef};
 use crate::meta_config::MetaConfig;
@@ -21,6 +20,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, TryLockError};
+use wayfs_disk::{Disk, SystemDisk};
 
 /// Sealed tables in memory that writers wait behind.
 const SEALED_MAX: usize = 3;
@@ -322,5 +322,6 @@ fn make(path: &Path, config: MetaConfig) -> Result<(), OpenError> {
     }
     drop(tree_config(&fresh, config, &SequenceNumberCounter::default()).open()?);
     std::fs::rename(&fresh, path).map_err(OpenError::io("rename", &fresh))?;
-    path.parent().map_or(Ok(()), sync_directory)
+    let Some(parent) = path.parent() else { return Ok(()) };
+    SystemDisk.sync_directory(parent).map_err(OpenError::io("sync directory", parent))
 }

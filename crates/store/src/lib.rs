@@ -36,6 +36,7 @@ pub mod suite;
 mod syncer;
 mod tables;
 
+pub use checkpoints::{Checkpoints, Step};
 #[doc(hidden)]
 pub use chunks::fuzzing;
 pub use chunks::{

@@ -8,15 +8,14 @@
 //! * [`format`]: the bytes;
 //! * [`writer`]: appends, room ahead, the turn to the next file;
 //! * [`inspection`]: reads the files at an open, and names what is torn or damaged;
-//! * [`repair`]: cuts a tail, and sets aside what follows damage;
-//! * [`disk`]: what of a file system the log needs, so that tests can cut the power between any two steps.
+//! * [`repair`]: cuts a tail, and sets aside what follows damage.
 //!
 //! A file is begun only when the one before it is synced. So a tail that a power cut tore is in the newest file, and
 //! whatever is wrong in an older one is damage.
 
-pub(crate) mod disk;
 pub(crate) mod format;
 pub(crate) mod inspection;
+mod reader;
 pub(crate) mod repair;
 pub(crate) mod writer;
 

@@ -4,7 +4,7 @@
 //! that cannot be read leave nothing that hangs together: they are set aside as a whole, and whoever owns the store begins
 //! with empty ones and learns anew. Nothing is removed: what is cut or set aside lies in `damaged/`.
 
-use crate::directory::{DataDir, sync_directory};
+use crate::directory::DataDir;
 use crate::disk_meta::DiskMetaStore;
 use crate::disk_opening::Places;
 use crate::durable_marker::DurableMarker;
@@ -60,7 +60,8 @@ pub struct Examination {
 /// [`OpenError::Io`]: the directory cannot be read.
 pub fn examine(directory: &DataDir, tell: &mut dyn FnMut(u64)) -> Result<Examination, OpenError> {
     let places = Places::of(directory);
-    let promised = DurableMarker::read(&places.marker).map_err(OpenError::io("read", &places.marker))?;
+    let promised =
+        DurableMarker::read(directory.disk(), &places.marker).map_err(OpenError::io("read", &places.marker))?;
     let promised = promised.unwrap_or_default().ticket;
     let mut found = Examination { damaged: Vec::new(), remedy: Remedy::None, rows: 0 };
     if !places.index.exists() {
@@ -70,7 +71,7 @@ pub fn examine(directory: &DataDir, tell: &mut dyn FnMut(u64)) -> Result<Examina
         }
         return Ok(found);
     }
-    match look(&places) {
+    match look(directory, &places) {
         Ok(inspection) => found.judge_log(&inspection, promised),
         Err(OpenError::Engine(error)) => found.give_up(places.index, &format!("the tables cannot be opened: {error}")),
         Err(OpenError::Damaged(what)) => found.give_up(places.meta, &what),
@@ -82,9 +83,9 @@ pub fn examine(directory: &DataDir, tell: &mut dyn FnMut(u64)) -> Result<Examina
     Ok(found)
 }
 
-fn look(places: &Places) -> Result<Inspection, OpenError> {
+fn look(directory: &DataDir, places: &Places) -> Result<Inspection, OpenError> {
     let index = Index::open(&places.index, MetaConfig::default())?;
-    inspect(&places.log, index.chain()?, &mut |_| ())
+    inspect((directory.disk(), &places.log), index.chain()?, &mut |_| ())
 }
 
 /// Puts the tables into `damaged/`, so that the next open makes empty ones. Says where they are; `None`: there were none.
@@ -92,20 +93,20 @@ fn look(places: &Places) -> Result<Inspection, OpenError> {
 /// # Errors
 /// [`OpenError::Io`]; then they are where they were.
 pub fn set_tables_aside(directory: &DataDir) -> Result<Option<PathBuf>, OpenError> {
-    let places = Places::of(directory);
-    let aside = free_name(&places.damaged, "meta");
-    let moved = match std::fs::rename(&places.meta, &aside) {
+    let (places, disk) = (Places::of(directory), directory.disk());
+    let aside = free_name(disk, &places.damaged, "meta");
+    let moved = match disk.rename(&places.meta, &aside) {
         Ok(()) => Some(aside),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
         Err(error) => return Err(OpenError::io("set aside", &places.meta)(error)),
     };
-    match std::fs::remove_file(&places.marker) {
+    match disk.remove(&places.marker) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             return Err(OpenError::io("remove", &places.marker)(error));
         }
         Ok(()) | Err(_) => {}
     }
-    sync_directory(directory.path())?;
+    disk.sync_directory(directory.path()).map_err(OpenError::io("sync directory", directory.path()))?;
     Ok(moved)
 }
 

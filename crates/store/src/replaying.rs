@@ -4,10 +4,11 @@ use crate::error::OpenError;
 use crate::index::Index;
 use crate::log::inspection::{Inspection, Met, inspect};
 use std::path::Path;
+use wayfs_disk::Disk;
 use wayfs_types::Ticket;
 
 /// Applies to the index what the log has after it. Tables in memory end where files do, as they did when these were written.
-pub(crate) fn replay(log: &Path, index: &Index) -> Result<(Inspection, Ticket), OpenError> {
+pub(crate) fn replay(log: (&dyn Disk, &Path), index: &Index) -> Result<(Inspection, Ticket), OpenError> {
     let from = index.chain()?;
     let mut sealed_through = from.ticket;
     let inspection = inspect(log, from, &mut |met| match met {

@@ -1,8 +1,8 @@
 //! Free room on the file system of a store.
 
-use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
+use wayfs_disk::{Disk, FreeRoom};
 
 /// Most that metadata leave free, in bytes: a memtable that goes to a table, and what that is merged with.
 const META_MAX: u64 = 64 << 20;
@@ -42,9 +42,8 @@ impl Reserves {
 }
 
 /// Watches the free room of the file system that holds a directory.
-#[derive(Debug)]
 pub(crate) struct Space {
-    directory: OwnedFd,
+    room: FreeRoom,
     /// Bytes that ordinary writes leave free.
     min_free: u64,
     /// Bytes promised and not used yet.
@@ -73,9 +72,9 @@ pub(crate) struct MergeRoom {
 }
 
 impl Space {
-    pub(crate) fn watch(directory: &Path, min_free: u64) -> std::io::Result<Self> {
-        let directory = OwnedFd::from(std::fs::File::open(directory)?);
-        Ok(Self { directory, min_free, reserved: AtomicU64::new(0), beside_merge: AtomicU64::new(NO_MERGE) })
+    pub(crate) fn watch(disk: &dyn Disk, directory: &Path, min_free: u64) -> std::io::Result<Self> {
+        let room = disk.watch_room(directory)?;
+        Ok(Self { room, min_free, reserved: AtomicU64::new(0), beside_merge: AtomicU64::new(NO_MERGE) })
     }
 
     /// Bytes that ordinary writes leave free.
@@ -91,8 +90,7 @@ impl Space {
 
     /// Bytes free on the file system, the kept ones included.
     pub(crate) fn free(&self) -> std::io::Result<u64> {
-        let stat = rustix::fs::fstatvfs(&self.directory)?;
-        Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+        (self.room)()
     }
 
     /// Checks that `needed` bytes may be written.
@@ -149,7 +147,7 @@ mod tests {
     fn what_a_merge_needs_is_kept_from_what_is_accepted() {
         let scratch = tempfile::tempdir().unwrap();
         let Some(disk) = crate::tests::SmallDisk::mount_at(scratch.path(), 8) else { return };
-        let space = Space::watch(disk.path(), 2 << 20).unwrap();
+        let space = Space::watch(&wayfs_disk::SystemDisk, disk.path(), 2 << 20).unwrap();
         let free = space.free().unwrap();
         let merge = |needed| space.begin_merge(MergeRoom { needed, margin: 0 }).unwrap();
         assert_eq!(merge(free), Err(NoRoom { needed: free, available: free - (1 << 20) }));

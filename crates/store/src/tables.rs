@@ -4,7 +4,6 @@ use crate::chain::Chain;
 use crate::descriptors::is_exhausted;
 use crate::error::{OpenError, is_no_space};
 use crate::index::Index;
-use crate::log::disk::LogFile;
 use crate::log::format::{Item, encode_batch};
 use crate::log::writer::LogWriter;
 use crate::poison::Poison;
@@ -12,6 +11,7 @@ use crate::replaying::replay;
 use crate::space::{MergeRoom, Space};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use wayfs_disk::DiskFile;
 use wayfs_types::{StorageError, Ticket};
 
 /// Room that a write leaves on the disk: what the file system itself may need for it.
@@ -155,7 +155,7 @@ impl Tables {
     }
 
     /// The system tells a failure once: whoever syncs next must find the store poisoned.
-    fn sync_file(&self, file: &dyn LogFile) -> Result<(), StorageError> {
+    fn sync_file(&self, file: &dyn DiskFile) -> Result<(), StorageError> {
         let _syncing = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
         self.check()?;
         file.sync().map_err(|error| self.poisoned("sync", &error))
@@ -225,7 +225,7 @@ impl Tables {
         let _turning = self.turning.lock().unwrap_or_else(PoisonError::into_inner);
         let mut tail = self.tail();
         self.check()?;
-        let replayed = self.index.reopen(|fresh| replay(tail.log.directory(), fresh));
+        let replayed = self.index.reopen(|fresh| replay((tail.log.disk(), tail.log.directory()), fresh));
         let replayed = replayed.map_err(|error| self.reopen_failure(&error))?;
         let (found, sealed_through) = replayed.ok_or_else(|| StorageError::Busy("snapshots are open".to_owned()))?;
         if found.last != tail.chain {

@@ -1,4 +1,4 @@
-//! Winning back dead space: a segment that is mostly dead is copied and removed.
+//! Winning back dead space: a segment that is mostly dead is copied and removed, and so is one that a power cut tore.
 //!
 //! The live records of the segment are appended again like new ones, those are synced,
 //! and only then the old file goes. A crash before that leaves both copies, which the
@@ -49,7 +49,7 @@ impl Dead {
 pub(crate) fn compact(inner: &Inner, least: Dead) -> Result<Option<Compacted>, ChunkError> {
     let _one = inner.compaction.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let Some((id, segment)) = choose(inner, least)? else { return Ok(None) };
-    let scanned = scan(&segment.file, segment.salt, segment.total, Payloads::Trust);
+    let scanned = scan(&*segment.file, segment.salt, segment.total, Payloads::Trust);
     let scanned = scanned.map_err(ChunkError::io("scan segment"))?;
     let mut done = Compacted { freed_bytes: segment.total, ..Compacted::default() };
     for record in scanned.records {
@@ -70,12 +70,16 @@ pub(crate) fn compact(inner: &Inner, least: Dead) -> Result<Option<Compacted>, C
         writer.unsynced.retain(|(unsynced, _)| *unsynced != id);
         inner.index_mut().segments.remove(&id);
     }
-    std::fs::remove_file(id.path(&inner.directory)).map_err(ChunkError::io("remove segment"))?;
+    let disk = inner.data.disk();
+    let removed = disk.remove(&id.path(&inner.directory)).and_then(|()| disk.sync_directory(&inner.directory));
+    removed.map_err(ChunkError::io("remove segment"))?;
+    // A torn one that came back would be taken at its word.
+    inner.writer()?.torn.remove(&id);
     inner.counters.compactions.fetch_add(1, Ordering::Relaxed);
     Ok(Some(done))
 }
 
-/// The segment with most to win among those that are dead enough; never the one that takes appends.
+/// A torn segment, or the one with most to win among those that are dead enough; never the one that takes appends.
 fn choose(inner: &Inner, least: Dead) -> Result<Option<(SegmentId, Segment)>, ChunkError> {
     let mut writer = inner.writer()?;
     let is_newest_worth_it = inner
@@ -83,10 +87,13 @@ fn choose(inner: &Inner, least: Dead) -> Result<Option<(SegmentId, Segment)>, Ch
         .segments
         .get(&writer.id)
         .is_some_and(|newest| least.is_in(newest) && newest.total * 4 >= inner.config.segment_bytes);
-    if is_newest_worth_it {
+    if is_newest_worth_it || writer.torn.contains(&writer.id) {
         inner.roll(&mut writer)?;
     }
     let index = inner.index();
+    if let Some((id, segment)) = writer.torn.first().and_then(|torn| index.segments.get_key_value(torn)) {
+        return Ok(Some((*id, segment.clone())));
+    }
     let candidates = index.segments.iter().filter(|(id, segment)| **id != writer.id && least.is_in(segment));
     Ok(candidates.max_by_key(|(_, segment)| segment.dead()).map(|(id, segment)| (*id, segment.clone())))
 }
@@ -102,10 +109,10 @@ fn move_chunk(
     if !is_live() {
         return Ok(());
     }
-    let bytes = match read_verified(&segment.file, digest, located) {
+    let bytes = match read_verified(&*segment.file, digest, located) {
         Ok(bytes) => bytes,
         Err(ChunkError::Corrupt(_)) => {
-            inner.quarantine(&segment.file, digest, located);
+            inner.quarantine(&*segment.file, digest, located);
             done.corrupt += 1;
             return Ok(());
         }

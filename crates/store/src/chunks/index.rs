@@ -2,8 +2,8 @@
 
 use crate::chunks::segment::{Place, RECORD_HEADER, SEGMENT_HEADER, Salt, SegmentId};
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::sync::Arc;
+use wayfs_disk::DiskFile;
 use wayfs_types::Digest;
 
 /// A chunk's record: 12 bytes beside its 32-byte name.
@@ -22,7 +22,7 @@ impl Located {
 /// One segment file.
 #[derive(Debug, Clone)]
 pub(crate) struct Segment {
-    pub(crate) file: Arc<File>,
+    pub(crate) file: Arc<dyn DiskFile>,
     pub(crate) salt: Salt,
     /// Bytes of the file.
     pub(crate) total: u64,
@@ -75,7 +75,7 @@ impl Index {
     }
 
     /// The file and record of a chunk.
-    pub(crate) fn find(&self, digest: &Digest) -> Option<(Arc<File>, Located)> {
+    pub(crate) fn find(&self, digest: &Digest) -> Option<(Arc<dyn DiskFile>, Located)> {
         let located = self.chunks.get(digest)?;
         let segment = self.segments.get(&located.place.segment)?;
         Some((Arc::clone(&segment.file), *located))

@@ -9,8 +9,7 @@ use crate::chunks::segment::{
     Binding, Kind, Place, RECORD_HEADER, RECORD_MAGIC, RecordHeader, SEGMENT_HEADER, Salt, TOMBSTONE_LEN,
     decode_tombstone,
 };
-use std::fs::File;
-use std::os::unix::fs::FileExt;
+use wayfs_disk::DiskFile;
 use wayfs_types::Digest;
 
 /// Bytes read at once while only headers are wanted.
@@ -47,7 +46,7 @@ pub(crate) struct Scanned {
 }
 
 /// Scans the records of a segment of `len` bytes.
-pub(crate) fn scan(file: &File, salt: Salt, len: u64, payloads: Payloads) -> std::io::Result<Scanned> {
+pub(crate) fn scan(file: &dyn DiskFile, salt: Salt, len: u64, payloads: Payloads) -> std::io::Result<Scanned> {
     let mut window = Window { file, len, from: 0, bytes: Vec::new() };
     let mut scanned = Scanned { good_end: SEGMENT_HEADER, ..Scanned::default() };
     let mut pending_corrupt = Vec::new();
@@ -130,7 +129,7 @@ fn read_record(window: &mut Window<'_>, header: &RecordHeader, at: u64, payloads
 
 /// A part of the file in memory.
 struct Window<'f> {
-    file: &'f File,
+    file: &'f dyn DiskFile,
     len: u64,
     from: u64,
     bytes: Vec<u8>,

@@ -12,12 +12,11 @@ use crate::group_sync::GroupSync;
 use crate::poison::Poison;
 use crate::space::Space;
 use bytes::Bytes;
-use std::fs::File;
 use std::ops::Bound;
-use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use wayfs_disk::DiskFile;
 use wayfs_types::Digest;
 
 /// Most damaged chunks that are kept aside for the curious.
@@ -117,7 +116,7 @@ pub(crate) struct Inner {
     pub(crate) directory: PathBuf,
     damaged: PathBuf,
     /// Keeps the directory locked while the store lives.
-    _directory: DataDir,
+    pub(crate) data: DataDir,
 }
 
 impl ChunkStore {
@@ -127,20 +126,20 @@ impl ChunkStore {
     /// [`OpenError::TooNew`] for segments of a newer format; [`OpenError::Io`].
     pub fn open(directory: &DataDir, config: ChunkConfig) -> Result<(Self, OpenReport), OpenError> {
         let path = directory.join("chunks");
-        let Opened { index, writer, report } = open(&path)?;
+        let Opened { index, writer, report } = open(&directory.shared_disk(), &path)?;
         let config = ChunkConfig { segment_bytes: config.segment_bytes.min(1 << 30), ..config };
         let inner = Inner {
             compaction: Mutex::default(),
             writer: Mutex::new(writer),
             index: RwLock::new(index),
             group: GroupSync::default(),
-            space: Space::watch(&path, config.min_free).map_err(OpenError::io("watch", &path))?,
+            space: Space::watch(directory.disk(), &path, config.min_free).map_err(OpenError::io("watch", &path))?,
             counters: Counters::default(),
             poison: Poison::default(),
             config,
             directory: path,
             damaged: directory.join("damaged"),
-            _directory: directory.clone(),
+            data: directory.clone(),
         };
         Ok((Self(Arc::new(inner)), report))
     }
@@ -383,7 +382,7 @@ impl Inner {
         };
         for (_, file) in &files {
             self.counters.disk_syncs.fetch_add(1, Ordering::Relaxed);
-            let synced = file.sync_data();
+            let synced = file.sync();
             let synced = synced.map_err(|error| ChunkError::Poisoned(format!("sync segment: {error}")));
             synced.map_err(|error| self.note(error))?;
         }
@@ -396,26 +395,26 @@ impl Inner {
 
     fn get(&self, digest: &Digest) -> Result<Option<Bytes>, ChunkError> {
         let Some((file, located)) = self.index().find(digest) else { return Ok(None) };
-        match read_verified(&file, digest, located) {
+        match read_verified(&*file, digest, located) {
             Ok(bytes) => {
                 self.counters.gets.fetch_add(1, Ordering::Relaxed);
                 Ok(Some(bytes))
             }
-            Err(ChunkError::Corrupt(_)) => Err(self.quarantine(&file, digest, located)),
+            Err(ChunkError::Corrupt(_)) => Err(self.quarantine(&*file, digest, located)),
             Err(other) => Err(other),
         }
     }
 
     /// Puts a damaged chunk aside, so that a good copy can be put in its place.
-    pub(crate) fn quarantine(&self, file: &File, digest: &Digest, located: Located) -> ChunkError {
+    pub(crate) fn quarantine(&self, file: &dyn DiskFile, digest: &Digest, located: Located) -> ChunkError {
         self.counters.corrupt.fetch_add(1, Ordering::Relaxed);
         tracing::warn!(%digest, "damaged chunk put aside");
-        let kept = std::fs::read_dir(&self.damaged).map_or(EVIDENCE_MAX, Iterator::count);
+        let kept = self.data.disk().list(&self.damaged).map_or(EVIDENCE_MAX, |kept| kept.len());
         let mut bytes = vec![0; located.len as usize];
         let offset = u64::from(located.place.offset) + RECORD_HEADER;
         if kept < EVIDENCE_MAX && file.read_exact_at(&mut bytes, offset).is_ok() {
             let path = self.damaged.join(format!("chunk-{digest}"));
-            if let Err(error) = std::fs::write(path, &bytes) {
+            if let Err(error) = self.data.disk().create(&path).and_then(|copy| copy.write_at(&bytes, 0)) {
                 tracing::debug!(%error, "no copy kept of a damaged chunk");
             }
         }
@@ -451,7 +450,7 @@ impl Inner {
 }
 
 /// Reads a chunk and checks it against its name.
-pub(crate) fn read_verified(file: &File, digest: &Digest, located: Located) -> Result<Bytes, ChunkError> {
+pub(crate) fn read_verified(file: &dyn DiskFile, digest: &Digest, located: Located) -> Result<Bytes, ChunkError> {
     let mut bytes = vec![0; located.len as usize];
     let offset = u64::from(located.place.offset) + RECORD_HEADER;
     match file.read_exact_at(&mut bytes, offset) {

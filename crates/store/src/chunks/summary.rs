@@ -9,8 +9,7 @@ use crate::chunks::scan::Record;
 use crate::chunks::segment::{
     Binding, Kind, Place, RECORD_HEADER, RecordHeader, SEGMENT_HEADER, SUMMARY_LEN_MAX, Salt, SegmentId,
 };
-use std::fs::File;
-use std::os::unix::fs::FileExt;
+use wayfs_disk::DiskFile;
 use wayfs_types::Digest;
 
 /// Bytes of a listed record.
@@ -43,7 +42,7 @@ pub(crate) fn encode(records: &[Record], salt: Salt, offset: u64) -> Option<(Rec
 }
 
 /// The records of a segment of `len` bytes by its summary, if that is there and whole.
-pub(crate) fn read(file: &File, salt: Salt, len: u64) -> std::io::Result<Option<Vec<Record>>> {
+pub(crate) fn read(file: &dyn DiskFile, salt: Salt, len: u64) -> std::io::Result<Option<Vec<Record>>> {
     if len < SEGMENT_HEADER + RECORD_HEADER + TRAILER as u64 {
         return Ok(None);
     }

@@ -6,13 +6,11 @@ use crate::chunks::segment::{
     Binding, Kind, Place, RECORD_HEADER, RecordHeader, SEGMENT_HEADER, Salt, SegmentHeader, SegmentId, decode_tombstone,
 };
 use crate::chunks::summary;
-use crate::directory::sync_directory;
 use crate::error::OpenError;
-use std::fs::{File, OpenOptions};
-use std::hash::{BuildHasher, Hasher, RandomState};
-use std::os::unix::fs::FileExt;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use wayfs_disk::{Disk, DiskFile};
 
 /// Segments that may wait for a sync; at the limit the next roll syncs them itself.
 const UNSYNCED_MAX: usize = 4;
@@ -22,14 +20,18 @@ const JOINED_MAX: usize = 64 << 10;
 /// The segment that takes appends.
 #[derive(Debug)]
 pub(crate) struct Writer {
+    disk: Arc<dyn Disk>,
     pub(crate) directory: PathBuf,
     pub(crate) id: SegmentId,
-    pub(crate) file: Arc<File>,
+    pub(crate) file: Arc<dyn DiskFile>,
     pub(crate) salt: Salt,
     /// Where the next record goes.
     pub(crate) end: u64,
     /// Older segments whose last appends were not synced.
-    pub(crate) unsynced: Vec<(SegmentId, Arc<File>)>,
+    pub(crate) unsynced: Vec<(SegmentId, Arc<dyn DiskFile>)>,
+    /// Segments of which a power cut took some records and left others, until they are rewritten. What they hold is what the
+    /// open that found them so says, and neither their summary nor a look at their headers: each open verifies them anew.
+    pub(crate) torn: BTreeSet<SegmentId>,
     /// What the segment holds, for its summary.
     pub(crate) records: Vec<Record>,
     /// Appends so far, of any segment.
@@ -58,33 +60,35 @@ impl Append<'_> {
 }
 
 /// Makes a new segment file with its header.
-pub(crate) fn create(directory: &Path, header: SegmentHeader) -> Result<Arc<File>, OpenError> {
+pub(crate) fn create(disk: &dyn Disk, directory: &Path, header: SegmentHeader) -> Result<Arc<dyn DiskFile>, OpenError> {
     let path = header.id.path(directory);
     let make = || {
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path)?;
-        file.write_all_at(&header.encode(), 0)?;
+        let file = disk.create(&path)?;
+        file.write_at(&header.encode(), 0)?;
         Ok(file)
     };
-    let file =
-        make().inspect_err(|_| drop(std::fs::remove_file(&path))).map_err(OpenError::io("make segment", &path))?;
-    sync_directory(directory)?;
-    Ok(Arc::new(file))
-}
-
-/// A salt that those who write files cannot foresee.
-pub(crate) fn fresh_salt() -> Salt {
-    Salt(RandomState::new().build_hasher().finish())
+    let file = make().inspect_err(|_| drop(disk.remove(&path))).map_err(OpenError::io("make segment", &path))?;
+    disk.sync_directory(directory).map_err(OpenError::io("sync directory", directory))?;
+    Ok(file)
 }
 
 impl Writer {
-    pub(crate) fn new(directory: &Path, id: SegmentId, file: Arc<File>, salt: Salt, end: u64) -> Self {
+    pub(crate) fn new(
+        (disk, directory): (Arc<dyn Disk>, &Path),
+        id: SegmentId,
+        file: Arc<dyn DiskFile>,
+        salt: Salt,
+        end: u64,
+    ) -> Self {
         Self {
+            disk,
             directory: directory.to_path_buf(),
             id,
             file,
             salt,
             end,
             unsynced: Vec::new(),
+            torn: BTreeSet::new(),
             records: Vec::new(),
             appended: 0,
             summary_end: 0,
@@ -101,15 +105,16 @@ impl Writer {
     pub(crate) fn roll(&mut self) -> Result<u64, ChunkError> {
         if self.unsynced.len() >= UNSYNCED_MAX {
             for (_, file) in &self.unsynced {
-                file.sync_data().map_err(|error| ChunkError::Poisoned(format!("sync segment: {error}")))?;
+                file.sync().map_err(|error| ChunkError::Poisoned(format!("sync segment: {error}")))?;
             }
             self.unsynced.clear();
         }
         self.summarise();
         let id = SegmentId(self.id.0 + 1);
-        let verify_from = self.unsynced.first().map_or(self.id, |(first, _)| *first);
-        let salt = fresh_salt();
-        let made = create(&self.directory, SegmentHeader { id, verify_from, salt });
+        let unsynced = self.unsynced.first().map_or(self.id, |(first, _)| *first);
+        let verify_from = self.torn.first().map_or(unsynced, |torn| unsynced.min(*torn));
+        let salt = Salt(self.disk.draw_salt());
+        let made = create(&*self.disk, &self.directory, SegmentHeader { id, verify_from, salt });
         let file = made.map_err(|error| match error {
             OpenError::Io { what, source, .. } => ChunkError::io(what)(source),
             other => ChunkError::Poisoned(other.to_string()),
@@ -140,7 +145,7 @@ impl Writer {
         let header = append.header.encode(Binding { salt: self.salt, offset: self.end });
         if let Err(error) = self.write(&header, append.payload) {
             // What was written of the record lies past the end and must not be taken for one after a crash.
-            if let Err(cut) = self.file.set_len(self.end) {
+            if let Err(cut) = self.file.set_size(self.end) {
                 return Err(ChunkError::Poisoned(format!("append: {error}; cut back: {cut}")));
             }
             return Err(ChunkError::io("append to segment")(error));
@@ -152,12 +157,12 @@ impl Writer {
 
     fn write(&mut self, header: &[u8], payload: &[u8]) -> std::io::Result<()> {
         if payload.len() > JOINED_MAX {
-            self.file.write_all_at(header, self.end)?;
-            return self.file.write_all_at(payload, self.end + RECORD_HEADER);
+            self.file.write_at(header, self.end)?;
+            return self.file.write_at(payload, self.end + RECORD_HEADER);
         }
         self.joined.clear();
         self.joined.extend_from_slice(header);
         self.joined.extend_from_slice(payload);
-        self.file.write_all_at(&self.joined, self.end)
+        self.file.write_at(&self.joined, self.end)
     }
 }

@@ -6,11 +6,12 @@
 
 use super::FileNumber;
 use super::format::{BatchHead, HEAD_LEN, HEADER_LEN, ItemRef, decode_header};
+use super::reader::Reader;
 use crate::chain::Chain;
 use crate::error::OpenError;
-use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use wayfs_disk::Disk;
 use wayfs_types::Ticket;
 
 /// What the files hold after what the index has.
@@ -68,10 +69,15 @@ pub(crate) enum Met<'b> {
 ///
 /// # Errors
 /// [`OpenError::Io`], and [`OpenError::Damaged`] for a file that has no business there.
-pub(crate) fn inspect(directory: &Path, from: Chain, meet: &mut dyn FnMut(Met<'_>)) -> Result<Inspection, OpenError> {
-    let mut files = open_all(directory)?;
+pub(crate) fn inspect(
+    (disk, directory): (&dyn Disk, &Path),
+    from: Chain,
+    meet: &mut dyn FnMut(Met<'_>),
+) -> Result<Inspection, OpenError> {
+    let mut files = open_all(disk, directory)?;
     let next = files.last().map_or(FileNumber::FIRST, |newest| newest.number.next());
-    let not_begun = files.pop_if(|file| file.is_blank).map(|file| file.path);
+    let begun = files.iter().rposition(|file| !file.is_blank).map_or(0, |newest| newest + 1);
+    let not_begun: Vec<PathBuf> = files.drain(begun..).map(|file| file.path).collect();
     // A file is idle if the one after it begins with what the index has.
     let is_idle = |file: &LogFile| file.before.is_some_and(|before| before.ticket <= from.ticket);
     let first = files.iter().rposition(is_idle).unwrap_or(0);
@@ -87,20 +93,21 @@ pub(crate) fn inspect(directory: &Path, from: Chain, meet: &mut dyn FnMut(Met<'_
     Ok(walk.found)
 }
 
-fn open_all(directory: &Path) -> Result<Vec<LogFile>, OpenError> {
+fn open_all(disk: &dyn Disk, directory: &Path) -> Result<Vec<LogFile>, OpenError> {
     let mut files = Vec::new();
-    let entries = match std::fs::read_dir(directory) {
-        Ok(entries) => entries,
+    let paths = match disk.list(directory) {
+        Ok(paths) => paths,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(files),
         Err(error) => return Err(OpenError::io("list", directory)(error)),
     };
-    for entry in entries {
-        let path = entry.map_err(OpenError::io("list", directory))?.path();
+    let foreign = |path: &Path| OpenError::Damaged(format!("{} has no business in the log", path.display()));
+    for path in paths {
         let number = path.file_name().and_then(|name| name.to_str()).and_then(FileNumber::parse);
-        let Some(number) = number.filter(|_| path.is_file()) else {
-            return Err(OpenError::Damaged(format!("{} has no business in the log", path.display())));
-        };
-        files.push(LogFile::open(number, &path).map_err(OpenError::io("open log", &path))?);
+        let number = number.ok_or_else(|| foreign(&path))?;
+        files.push(match LogFile::open(disk, number, &path) {
+            Err(error) if error.kind() == std::io::ErrorKind::IsADirectory => return Err(foreign(&path)),
+            opened => opened.map_err(OpenError::io("open log", &path))?,
+        });
     }
     files.sort_by_key(|file| file.number);
     Ok(files)
@@ -208,7 +215,7 @@ impl Walk<'_> {
 struct LogFile {
     number: FileNumber,
     path: PathBuf,
-    reader: BufReader<File>,
+    reader: BufReader<Reader>,
     len: u64,
     /// What its header says.
     before: Option<Chain>,
@@ -219,10 +226,10 @@ struct LogFile {
 }
 
 impl LogFile {
-    fn open(number: FileNumber, path: &Path) -> std::io::Result<Self> {
-        let file = File::open(path)?;
-        let len = file.metadata()?.len();
-        let reader = BufReader::with_capacity(1 << 18, file);
+    fn open(disk: &dyn Disk, number: FileNumber, path: &Path) -> std::io::Result<Self> {
+        let file = disk.open(path)?;
+        let len = file.size()?;
+        let reader = BufReader::with_capacity(1 << 18, Reader::new(file));
         let mut file =
             Self { number, path: path.to_path_buf(), reader, len, before: None, is_blank: false, body: Vec::new() };
         let header = file.read_array(0)?;

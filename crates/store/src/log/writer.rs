@@ -5,13 +5,13 @@
 //! to 105), and two stores on one file system wait for each other there.
 
 use super::FileNumber;
-use super::disk::{LogDisk, LogFile};
 use super::format::{HEADER_LEN, encode_header};
 use crate::chain::Chain;
 use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use wayfs_disk::{Disk, DiskFile};
 use wayfs_types::Ticket;
 
 /// Zeros written at a time: 200 small commits.
@@ -25,7 +25,7 @@ static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 /// A file that takes appends.
 pub(crate) struct OpenFile {
     pub(crate) number: FileNumber,
-    pub(crate) file: Arc<dyn LogFile>,
+    pub(crate) file: Arc<dyn DiskFile>,
     /// Where the next batch goes.
     pub(crate) at: u64,
     /// Where the file ends.
@@ -44,7 +44,7 @@ pub(crate) struct OlderFile {
 /// The writing end of a log.
 pub(crate) struct LogWriter {
     directory: PathBuf,
-    disk: Arc<dyn LogDisk>,
+    disk: Arc<dyn Disk>,
     current: OpenFile,
     older: VecDeque<OlderFile>,
     /// Where the file stood at the last look at its room.
@@ -53,13 +53,13 @@ pub(crate) struct LogWriter {
 
 impl LogWriter {
     /// Goes on with a file.
-    pub(crate) fn new(disk: Arc<dyn LogDisk>, directory: PathBuf, current: OpenFile, older: Vec<OlderFile>) -> Self {
+    pub(crate) fn new(disk: Arc<dyn Disk>, directory: PathBuf, current: OpenFile, older: Vec<OlderFile>) -> Self {
         let looked_at = current.at;
         Self { directory, disk, current, older: older.into(), looked_at }
     }
 
     /// The file that takes appends. Syncing it makes all batches of the log durable.
-    pub(crate) fn file(&self) -> Arc<dyn LogFile> {
+    pub(crate) fn file(&self) -> Arc<dyn DiskFile> {
         Arc::clone(&self.current.file)
     }
 
@@ -67,6 +67,11 @@ impl LogWriter {
     pub(crate) fn prepare(&self) -> Prepare {
         let (number, directory) = (self.current.number.next(), self.directory.clone());
         Prepare { number, directory, disk: Arc::clone(&self.disk) }
+    }
+
+    /// The disk that they are on.
+    pub(crate) fn disk(&self) -> &dyn Disk {
+        &*self.disk
     }
 
     /// Where the files are.
@@ -134,12 +139,12 @@ impl LogWriter {
 pub(crate) struct Prepare {
     number: FileNumber,
     directory: PathBuf,
-    disk: Arc<dyn LogDisk>,
+    disk: Arc<dyn Disk>,
 }
 
 impl Prepare {
     /// The first file, or the one of a number.
-    pub(crate) fn of(number: FileNumber, directory: PathBuf, disk: Arc<dyn LogDisk>) -> Self {
+    pub(crate) fn of(number: FileNumber, directory: PathBuf, disk: Arc<dyn Disk>) -> Self {
         Self { number, directory, disk }
     }
 
@@ -156,7 +161,7 @@ impl Prepare {
 }
 
 /// Writes room from a place on, and says where it ends.
-fn write_room(file: &dyn LogFile, from: u64) -> io::Result<u64> {
+fn write_room(file: &dyn DiskFile, from: u64) -> io::Result<u64> {
     let (mut at, end) = (from, from + ROOM_LEN);
     while at < end {
         let piece = (end - at).min(ZEROS.len() as u64);
@@ -169,11 +174,11 @@ fn write_room(file: &dyn LogFile, from: u64) -> io::Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::disk::SystemDisk;
     use crate::log::format::encode_batch;
+    use wayfs_disk::SystemDisk;
 
     fn writer(directory: &std::path::Path) -> LogWriter {
-        let disk: Arc<dyn LogDisk> = Arc::new(SystemDisk);
+        let disk: Arc<dyn Disk> = Arc::new(SystemDisk);
         let file = Prepare::of(FileNumber::FIRST, directory.to_path_buf(), Arc::clone(&disk)).create().unwrap();
         LogWriter::new(disk, directory.to_path_buf(), file, Vec::new())
     }

@@ -4,10 +4,8 @@ use super::{data_dir, meta_config};
 use crate::chain::Chain;
 use crate::checkpoints::{Checkpoints, Step};
 use crate::index::Index;
-use crate::log::disk::SystemDisk;
 use crate::{DiskMetaStore, MetaConfig};
 use std::path::Path;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wayfs_types::{Batch, MetaStore, StorageError, Ticket};
 
@@ -16,7 +14,7 @@ fn config() -> MetaConfig {
 }
 
 fn open(path: &Path) -> (DiskMetaStore, Checkpoints) {
-    DiskMetaStore::open_by_hand(&data_dir(path), config(), Arc::new(SystemDisk)).unwrap()
+    DiskMetaStore::open_by_hand(&data_dir(path), config()).unwrap()
 }
 
 fn put(store: &mut DiskMetaStore, key: u16) -> Ticket {

@@ -2,7 +2,6 @@
 
 use super::{Random, SmallDisk, data_dir};
 use crate::checkpoints::Step;
-use crate::log::disk::SystemDisk;
 use crate::{ChunkConfig, ChunkError, ChunkStore, DiskMetaStore, MetaConfig};
 use wayfs_types::{Batch, Digest, MetaStore, StorageError, Ticket};
 
@@ -143,8 +142,7 @@ fn what_a_merge_that_failed_wrote_does_not_stay_on_the_disk() {
     let directory = data_dir(&scratch.path().join("data"));
     std::fs::create_dir_all(&tables).unwrap();
     let Some(disk) = SmallDisk::mount_at(&tables, 6) else { return };
-    let (mut store, mut checkpoints) =
-        DiskMetaStore::open_by_hand(&directory, cramped(), std::sync::Arc::new(SystemDisk)).unwrap();
+    let (mut store, mut checkpoints) = DiskMetaStore::open_by_hand(&directory, cramped()).unwrap();
     let check = |store: &DiskMetaStore, kept: u64| {
         for n in 0..kept {
             assert_eq!(

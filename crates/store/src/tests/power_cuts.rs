@@ -1,21 +1,19 @@
 //! The power fails at each write and each sync of a run, and what opens then is compared with a model.
 //!
 //! A run commits, syncs, makes checkpoints, writes room ahead, and opens the store again, in an order that its seed says.
-//! At each step of the log an image is taken as a cut there would leave it: of what was not synced some sectors are there, of
-//! names that were not synced some. The image must open, hold every batch that was said to be durable, no batch in part,
+//! At each step an image is taken as a cut there would leave it: of what was not synced some sectors are there, of names that
+//! were not synced some, or all up to some moment. The image must open, hold every batch that was said to be durable, no batch in part,
 //! and no batch without those before it; and it must go on.
 
-mod disk;
-
-use super::{Random, data_dir, meta_config};
+use super::{Random, copy_image, meta_config};
 use crate::checkpoints::{Checkpoints, Step};
 use crate::log::FileNumber;
-use crate::log::disk::SystemDisk;
-use crate::{DiskMetaStore, MetaConfig};
-use disk::{CutDisk, Disk};
+use crate::{DataDir, DiskMetaStore, MetaConfig, OpenError};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use wayfs_disk::Disk;
+use wayfs_disk::faulty::{Cut, FaultyDisk};
 use wayfs_types::{Batch, MetaStore, Ticket};
 
 /// Runs of the test: some eight seconds together, without optimisation.
@@ -69,7 +67,7 @@ fn rows(store: &DiskMetaStore) -> Rows {
 /// A store, what is known of it, and the disk under it.
 struct Run {
     store: Option<(DiskMetaStore, Checkpoints)>,
-    disk: CutDisk,
+    disk: FaultyDisk,
     model: Arc<Mutex<Model>>,
     random: Random,
     /// Goes last: a store that closes still writes.
@@ -81,10 +79,11 @@ impl Run {
         let shared_memory = Path::new("/dev/shm");
         let scratch = if shared_memory.exists() { tempfile::tempdir_in(shared_memory) } else { tempfile::tempdir() };
         let model = Model { states: vec![Rows::new()], ..Model::default() };
-        let (scratch, disk, model) = (scratch.unwrap(), CutDisk::default(), Arc::new(Mutex::new(model)));
+        let (scratch, model) = (scratch.unwrap(), Arc::new(Mutex::new(model)));
+        let (live, images) = (scratch.path().join("live"), scratch.path().join("images"));
+        let disk = FaultyDisk::new(&live, seed);
         let mut run = Self { scratch, disk, model, random: Random(seed), store: None };
         run.open();
-        let (live, images) = (run.live(), run.scratch.path().join("images"));
         let (model, mut random) = (Arc::clone(&run.model), Random(seed ^ 0xc07));
         run.disk.on_step(move |disk| check(disk, (&live, &images), &model.lock().unwrap(), &mut random));
         run
@@ -96,8 +95,7 @@ impl Run {
 
     fn open(&mut self) {
         self.store = None;
-        let opened = DiskMetaStore::open_by_hand(&data_dir(&self.live()), config(), Arc::new(self.disk.clone()));
-        self.store = Some(opened.unwrap());
+        self.store = Some(open(&self.disk, &self.live()).unwrap());
     }
 
     fn act(&mut self) {
@@ -127,18 +125,27 @@ impl Run {
 
     /// How often the log went on in another file.
     fn turns(&self) -> u64 {
-        let names = std::fs::read_dir(self.live().join("meta/log")).unwrap();
-        let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        names.filter_map(|name| FileNumber::parse(&name)).map(|number| number.0 - 1).max().unwrap_or(0)
+        let paths = self.disk.list(&self.live().join("meta/log")).unwrap();
+        let names = paths.iter().filter_map(|path| path.file_name()?.to_str());
+        names.filter_map(FileNumber::parse).map(|number| number.0 - 1).max().unwrap_or(0)
     }
 }
 
-/// Cuts the power, opens what is left, and goes on with it.
-fn check(disk: &Disk, (live, images): (&Path, &Path), model: &Model, random: &mut Random) {
-    let image = images.join(disk.steps.to_string());
-    disk.image(live, &image, random);
-    let at = disk.steps;
-    let open = || DiskMetaStore::open_by_hand(&data_dir(&image), config(), Arc::new(SystemDisk));
+fn open(disk: &FaultyDisk, path: &Path) -> Result<(DiskMetaStore, Checkpoints), OpenError> {
+    // The tables' own files are the system's.
+    std::fs::create_dir_all(path.join("meta")).unwrap();
+    DiskMetaStore::open_by_hand(&DataDir::on_disk(Arc::new(disk.clone()), path)?, config())
+}
+
+/// Cuts the power, opens what is left, and goes on with it. The tables' own files are as they are: the library syncs them
+/// before it goes on, and no step falls into that.
+fn check(disk: &FaultyDisk, (live, images): (&Path, &Path), model: &Model, random: &mut Random) {
+    let at = disk.steps();
+    let image = images.join(at.to_string());
+    let cut = [Cut::Nothing, Cut::Ordered, Cut::Scattered, Cut::Scattered][random.below(4) as usize];
+    let left = disk.cut_copy(&image, cut, random.below(u64::MAX));
+    copy_image(&live.join("meta/index"), &image.join("meta/index"));
+    let open = || open(&left, &image);
     let (mut store, _) = open().unwrap_or_else(|error| panic!("step {at}, durable {}: {error}", model.durable));
     let found = store.committed();
     assert!(found >= model.durable, "step {at}: {found} batches of {} that are durable", model.durable);

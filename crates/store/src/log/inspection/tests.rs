@@ -1,11 +1,11 @@
 //! Logs that are whole, torn and damaged, and an index that is somewhere in them.
 
 use super::*;
-use crate::log::disk::{LogDisk, SystemDisk};
 use crate::log::format::{Item, encode_batch};
 use crate::log::writer::{LogWriter, Prepare};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
+use wayfs_disk::{Disk, SystemDisk};
 
 /// Three files, each with three batches of a key, and where each batch begins.
 struct Log {
@@ -18,7 +18,7 @@ struct Log {
 impl Log {
     fn new() -> Self {
         let scratch = tempfile::tempdir().unwrap();
-        let (directory, disk): (_, Arc<dyn LogDisk>) = (scratch.path().to_path_buf(), Arc::new(SystemDisk));
+        let (directory, disk): (_, Arc<dyn Disk>) = (scratch.path().to_path_buf(), Arc::new(SystemDisk));
         let first = Prepare::of(FileNumber::FIRST, directory.clone(), Arc::clone(&disk)).create().unwrap();
         first.file.write_at(&crate::log::format::encode_header(first.number, Chain::default()), 0).unwrap();
         let mut log = LogWriter::new(disk, directory, first, Vec::new());
@@ -61,7 +61,7 @@ impl Log {
             Met::Batch(items) => met.extend(items.iter().filter_map(|(_, value)| value.map(|value| value[0]))),
             Met::Turn(_) => met.push(0),
         };
-        let found = inspect(self.scratch.path(), from, &mut meet).unwrap();
+        let found = inspect((&SystemDisk, self.scratch.path()), from, &mut meet).unwrap();
         (found, met)
     }
 }
@@ -129,6 +129,10 @@ fn a_new_file_may_lack_its_header_and_an_older_one_may_not() {
     std::fs::write(log.path(4), [0; 5000]).unwrap();
     let (found, _) = log.inspect(Chain::default());
     assert_eq!((found.idle, found.gap), (vec![log.path(4)], None), "it was not begun");
+    // Two opens each removed one, and a power cut brought both back (the simulator found it).
+    std::fs::write(log.path(5), [0; 5000]).unwrap();
+    let (found, _) = log.inspect(Chain::default());
+    assert_eq!((found.idle, found.gap), (vec![log.path(4), log.path(5)], None), "nor was either of two");
 }
 
 #[test]
@@ -147,7 +151,10 @@ fn what_is_missing_and_what_is_another_history_is_damage() {
     let (found, _) = log.inspect(log.after(2));
     assert!(found.damage.unwrap().contains("batches 3 to 6 are missing"));
     std::fs::write(log.scratch.path().join("notes"), "x").unwrap();
-    assert!(matches!(inspect(log.scratch.path(), Chain::default(), &mut |_| ()), Err(OpenError::Damaged(_))));
+    assert!(matches!(
+        inspect((&SystemDisk, log.scratch.path()), Chain::default(), &mut |_| ()),
+        Err(OpenError::Damaged(_))
+    ));
 }
 
 /// Bytes that are right, and in another place: what a disk serves of an old file, or of another.
