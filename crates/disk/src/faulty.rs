@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use unsynced::{Change, File, NameChange, Names, Write};
+use unsynced::{Change, File, NameChange, Names};
 
 /// Bytes that are free on a disk that is not full.
 const ROOM: u64 = 1 << 40;
@@ -208,7 +208,7 @@ impl FaultyDisk {
     pub fn durable_files(&self, ending: &str) -> Vec<Position> {
         let state = self.state();
         let fit = state.names.durable.iter().filter(|(path, _)| path.to_string_lossy().ends_with(ending));
-        let len = |id: &FileId| state.files.get(id).map_or(0, |file| file.durable.len() as u64);
+        let len = |id: &FileId| state.files.get(id).map_or(0, |file| file.durable.size);
         fit.map(|(path, id)| Position { path: self.root.join(path), at: len(id) }).collect()
     }
 
@@ -408,18 +408,18 @@ impl DiskFile for OpenFile {
 
     fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {
         self.change(|state| {
-            let len = state.files.get(&self.id).map_or(0, |file| file.live.len() as u64);
+            let len = state.files.get(&self.id).map_or(0, |file| file.live.size);
             if at + bytes.len() as u64 > len {
                 state.has_room()?;
             }
-            Ok(Change::Write(Write { at, bytes: bytes.to_vec() }))
+            Ok(Change::write(bytes, at))
         })
     }
 
     fn size(&self) -> io::Result<u64> {
         let state = self.disk.state();
         state.check()?;
-        Ok(state.files.get(&self.id).map_or(0, |file| file.live.len() as u64))
+        Ok(state.files.get(&self.id).map_or(0, |file| file.live.size))
     }
 
     fn set_size(&self, size: u64) -> io::Result<()> {

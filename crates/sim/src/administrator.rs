@@ -88,7 +88,9 @@ impl World {
 
     /// Commands return when what they did is on the disk.
     fn end_command(&mut self) {
-        self.hosts[0].disk.0.borrow_mut().sync_all();
+        if !self.hosts[0].disk.0.borrow_mut().sync_all() {
+            return;
+        }
         let ticket = self.hosts[0].disk.0.borrow().sync_point().ticket;
         self.feed(0, Input::Stored { ticket });
     }

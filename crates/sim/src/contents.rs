@@ -55,18 +55,21 @@ impl World {
 
     /// Whether a host has every piece, as far as it sees without reading the chunks.
     pub(crate) fn is_whole(&self, index: usize, root: Digest) -> bool {
-        let disk = self.hosts[index].disk.0.borrow();
+        let mut disk = self.hosts[index].disk.0.borrow_mut();
         disk.read_chunk(root) == Some(Chunk::Sound) && self.pieces(root).iter().all(|piece| disk.has_chunk(*piece))
     }
 
     /// Whether a host has of a content what its version did not take over from the one that it was stored upon. What it took over need
-    /// never have come here: a commit reads and keeps what was touched ([S-edit-cost]). Another has it.
+    /// never have come here: a commit reads and keeps what was touched ([S-edit-cost]). Another has it, or had it until its disk was
+    /// damaged (seed 180419580).
     pub(crate) fn has_what_it_made(&self, index: usize, version: RecordId, root: Digest, kept: Kept) -> bool {
         let taken_over = self.pieces_of_base(version);
         let disk = self.hosts[index].disk.0.borrow();
         let has = |piece: Digest| disk.keeps(piece, kept);
         let is_elsewhere = |piece: Digest| self.hosts.iter().any(|host| host.disk.0.borrow().has_sound(piece));
-        self.pieces(root).iter().all(|piece| has(*piece) || taken_over.contains(piece) && is_elsewhere(*piece))
+        let was_hit = |piece: &Digest| self.hosts.iter().any(|host| host.hit.contains(piece));
+        let is_taken_over = |piece: &Digest| taken_over.contains(piece) && (is_elsewhere(*piece) || was_hit(piece));
+        self.pieces(root).iter().all(|piece| has(*piece) || is_taken_over(piece))
     }
 
     /// Whether all that a host lacks of a version it took over from what that was stored upon, which others replaced: servers keep it for
@@ -104,6 +107,13 @@ impl World {
         let now = self.now;
         self.hosts[index].touched.insert(piece, now);
         self.hosts[index].disk.0.borrow_mut().put_chunk(piece)
+    }
+
+    /// Makes all chunks of a host durable. Whether they are: else its power failed.
+    pub(crate) fn sync_chunks(&mut self, index: usize) -> bool {
+        let mut disk = self.hosts[index].disk.0.borrow_mut();
+        let through = disk.sync_point().chunk_writes;
+        disk.sync_chunks(through)
     }
 
     /// How long a sync takes.
@@ -169,15 +179,14 @@ impl World {
         let Some(root) = content.root() else { return };
         let (parent, scope) = (self.hosts[index].parent_session, Scope::of_all_below(self.sessions.len()));
         let is_here = self.pieces(root).iter().all(|piece| {
-            let is_sound = self.hosts[index].disk.0.borrow().read_chunk(*piece) == Some(Chunk::Sound);
+            let is_sound = self.hosts[index].disk.0.borrow_mut().read_chunk(*piece) == Some(Chunk::Sound);
             let wanted = Want { file, version, digest: *piece };
             is_sound || !self.hosts[index].is_client() && self.obtain(index, parent, wanted, scope)
         });
         if is_here {
-            let chunk_writes = self.hosts[index].disk.0.borrow().sync_point().chunk_writes;
-            self.hosts[index].disk.0.borrow_mut().sync_chunks(chunk_writes);
-        }
-        if is_here {
+            if !self.sync_chunks(index) {
+                return;
+            }
             self.cover(Branch::Sought);
         }
         self.feed(index, EngineInput::Sought { file, version, content, is_here });
@@ -193,10 +202,9 @@ impl World {
     pub(crate) fn look_here(&mut self, index: usize, version: RecordId, root: Digest) {
         let is_here = self.is_whole(index, root);
         if is_here {
-            let chunk_writes = self.hosts[index].disk.0.borrow().sync_point().chunk_writes;
-            self.hosts[index].disk.0.borrow_mut().sync_chunks(chunk_writes);
-        }
-        if is_here {
+            if !self.sync_chunks(index) {
+                return;
+            }
             self.cover(Branch::LookedHere);
         }
         let (here, not_here) = if is_here { (vec![version], vec![]) } else { (vec![], vec![version]) };
@@ -214,8 +222,8 @@ impl World {
     }
 
     pub(crate) fn whole(&mut self, index: usize, root: Digest, chunk_writes: u64) {
-        self.hosts[index].disk.0.borrow_mut().sync_chunks(chunk_writes);
-        if self.is_whole(index, root) {
+        let is_synced = self.hosts[index].disk.0.borrow_mut().sync_chunks(chunk_writes);
+        if is_synced && self.is_whole(index, root) {
             self.feed(index, EngineInput::ContentsHere { tops: vec![self.top(root)] });
         }
     }
@@ -329,7 +337,9 @@ impl World {
         let host = &mut self.hosts[index];
         if !gone.is_empty() {
             // As the live node: the disk has the records by which nothing refers to them.
-            host.disk.0.borrow_mut().sync_all();
+            if !host.disk.0.borrow_mut().sync_all() {
+                return;
+            }
         }
         for piece in gone {
             host.disk.0.borrow_mut().remove_chunk(piece);

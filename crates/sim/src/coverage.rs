@@ -34,6 +34,8 @@ pub enum Branch {
     Declared,
     /// A crash kept a prefix of the chunk writes and of the batches that do not fit each other.
     Torn,
+    /// The power failed at a write of the stores that ship, rather than between two.
+    PowerFailed,
     /// A request or a peer met a full disk.
     DiskFull,
     /// A conflict was reported.
@@ -114,7 +116,7 @@ pub enum Branch {
 
 impl Branch {
     /// Those that every long hunt must come by.
-    pub const ALL: [Self; 49] = [
+    pub const ALL: [Self; 50] = [
         Self::PushInterrupted,
         Self::PushRefused,
         Self::PushMissing,
@@ -127,6 +129,7 @@ impl Branch {
         Self::PushLacks,
         Self::Declared,
         Self::Torn,
+        Self::PowerFailed,
         Self::DiskFull,
         Self::Conflict,
         Self::Shared,
@@ -183,6 +186,7 @@ impl Branch {
             | Self::PagesKept
             | Self::PageWrittenBack => Some(Disaster::OpenFiles),
             Self::Torn => Some(Disaster::Torn),
+            Self::PowerFailed => Some(Disaster::Stores),
             Self::PushRefused | Self::DiskFull => Some(Disaster::Full),
             Self::WentBack | Self::Renewed => Some(Disaster::ClientBack),
             Self::Cloned => Some(Disaster::Clone),

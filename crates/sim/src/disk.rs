@@ -3,13 +3,17 @@
 //! Records (batches of table rows) and chunks are written apart, as by the live
 //! stores: each has a queue of what is not durable yet, a sync takes the queues
 //! up to where they stood when it began, and a crash keeps any prefix of each.
+//! In a part of the seeds the stores that ship run beside it, and say what is left ([`crate::stores`]).
 
+use crate::stores::{End, Put, Stores, Synced};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::ops::Bound;
 use std::rc::Rc;
 use std::time::Duration;
+use wayfs_disk::faulty::Room;
+use wayfs_store::DiskMetaStore;
 use wayfs_types::{Batch, Digest, MetaStore, Pairs, StorageError, Ticket};
 
 /// Longest sync of a disk at rest.
@@ -66,33 +70,104 @@ pub(crate) struct Disk {
     /// Chunk writes since the disk was made, durable or not.
     chunk_writes: u64,
     /// Nothing more fits.
-    pub(crate) is_full: bool,
+    is_full: bool,
+    /// The stores that ship, given the same.
+    stores: Option<Box<Stores>>,
+}
+
+/// What a crash left.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Left {
+    /// Batches that were not durable, and are there.
+    pub(crate) batches: usize,
+    /// Some of these name chunks that were put before, and are not there.
+    pub(crate) is_torn: bool,
 }
 
 impl Disk {
+    /// Puts the stores that ship under an empty disk.
+    pub(crate) fn put_stores_under(&mut self, stores: Stores) {
+        self.stores = Some(Box::new(stores));
+    }
+
+    pub(crate) fn stores(&mut self) -> Option<&mut Stores> {
+        self.stores.as_deref_mut()
+    }
+
+    /// Whether its power failed, so that nothing more can become durable.
+    pub(crate) fn is_off(&self) -> bool {
+        self.stores.as_ref().is_some_and(|stores| stores.is_off())
+    }
+
+    pub(crate) const fn is_full(&self) -> bool {
+        self.is_full
+    }
+
+    /// Nothing goes wrong with it from here on.
+    pub(crate) fn heal(&mut self) {
+        self.set_room(Room::Plenty);
+        if let Some(stores) = &self.stores {
+            stores.disarm();
+        }
+    }
+
+    pub(crate) fn set_room(&mut self, room: Room) {
+        self.is_full = room == Room::None;
+        if let Some(stores) = &mut self.stores {
+            stores.set_room(room);
+        }
+    }
+
+    /// A sync of records begins, and says where it will have come.
+    pub(crate) fn begin_sync(&mut self) -> SyncPoint {
+        if let Some(stores) = &mut self.stores {
+            stores.begin_sync();
+        }
+        self.sync_point()
+    }
+
     /// Where a sync that begins at this moment will have come.
     pub(crate) const fn sync_point(&self) -> SyncPoint {
         SyncPoint { ticket: self.newest, chunk_writes: self.chunk_writes }
     }
 
-    /// Makes batches durable up to a ticket.
-    pub(crate) fn sync_records(&mut self, ticket: Ticket) {
+    /// Makes batches durable up to a ticket at least.
+    pub(crate) fn sync_records(&mut self, ticket: Ticket) -> Synced {
+        let synced = match &mut self.stores {
+            Some(stores) => stores.sync_records(ticket),
+            None => Synced::Through(ticket),
+        };
+        if let Synced::Through(last) = synced {
+            self.write_batches(last);
+        }
+        synced
+    }
+
+    fn write_batches(&mut self, ticket: Ticket) {
         while self.unsynced.front().is_some_and(|(batch, ..)| *batch <= ticket) {
             self.write_batch();
         }
     }
 
-    /// Makes chunk writes durable up to where a sync began.
-    pub(crate) fn sync_chunks(&mut self, through: u64) {
+    /// Makes chunk writes durable up to where a sync began, at least. Whether they are.
+    pub(crate) fn sync_chunks(&mut self, through: u64) -> bool {
+        let synced = self.stores.as_mut().map(|stores| stores.sync_chunks());
+        if synced == Some(Synced::Failed) {
+            return false;
+        }
+        self.write_chunks(if synced.is_some() { u64::MAX } else { through });
+        true
+    }
+
+    fn write_chunks(&mut self, through: u64) {
         while !self.chunks_unsynced.is_empty() && self.chunk_writes_durable() < through {
             self.write_chunk();
         }
     }
 
-    /// Makes everything durable.
-    pub(crate) fn sync_all(&mut self) {
-        self.sync_chunks(u64::MAX);
-        self.sync_records(Ticket(u64::MAX));
+    /// Makes everything durable. Whether it is.
+    pub(crate) fn sync_all(&mut self) -> bool {
+        self.sync_chunks(u64::MAX) && matches!(self.sync_records(self.newest), Synced::Through(_))
     }
 
     fn chunk_writes_durable(&self) -> u64 {
@@ -121,11 +196,61 @@ impl Disk {
         for _ in 0..survivors.chunk_writes {
             self.write_chunk();
         }
+        self.forget_unsynced();
+        self.chunks = self.chunks_durable.clone();
+    }
+
+    /// Ends the process above the stores that ship, and goes on with what these have. `None`: there are none.
+    pub(crate) fn crash_stores(&mut self, end: End) -> Option<Left> {
+        self.stores.as_mut()?.crash(end);
+        self.adopt()
+    }
+
+    /// Takes what the stores have, after they were opened, for what there is.
+    fn adopt(&mut self) -> Option<Left> {
+        let stores = self.stores.as_mut()?;
+        let batches = self.unsynced.iter().take_while(|(ticket, ..)| stores.survived(*ticket)).count();
+        let before = self.chunk_writes_before(batches);
+        let removals = self.chunks_unsynced.iter().filter(|(_, write)| write.is_none());
+        let removed: BTreeSet<Digest> = removals.map(|(digest, _)| *digest).collect();
+        let is_durable =
+            |digest: &Digest| self.chunks_durable.get(digest) == Some(&Chunk::Sound) && !removed.contains(digest);
+        let stores = self.stores.as_mut()?;
+        let chunks = stores.chunks(|digest| is_durable(&digest));
+        let missing = self.chunks_durable.keys().find(|digest| is_durable(digest) && !chunks.contains_key(digest));
+        if let Some(missing) = missing {
+            stores.fail(format!("chunk {missing} was durable, and is not there after a crash"));
+        }
+        if let Some(stranger) = stores.strangers().first() {
+            stores.fail(format!("chunk {stranger} is there, and nobody put it"));
+        }
+        let named: BTreeMap<Digest, Option<Chunk>> = self.chunks_unsynced.iter().take(before).copied().collect();
+        let is_torn = named.iter().any(|(digest, write)| write.is_some() && !chunks.contains_key(digest));
+        (0..batches).for_each(|_| self.write_batch());
+        self.forget_unsynced();
+        self.chunks.clone_from(&chunks);
+        self.chunks_durable = chunks;
+        self.compare_rows();
+        Some(Left { batches, is_torn })
+    }
+
+    fn forget_unsynced(&mut self) {
         self.chunk_writes = self.chunk_writes_durable();
         self.chunks_unsynced.clear();
         self.unsynced.clear();
         self.live = self.durable.clone();
-        self.chunks = self.chunks_durable.clone();
+    }
+
+    fn compare_rows(&mut self) {
+        let Some(stores) = self.stores.as_mut() else { return };
+        stores.forget_tickets();
+        let Some(rows) = stores.rows() else { return };
+        let differing = self.live.iter().zip(&rows).find(|(ours, theirs)| **ours.0 != theirs.0 || *ours.1 != theirs.1);
+        if rows.len() != self.live.len() || differing.is_some() {
+            let first = differing.map(|(ours, _)| ours.0.clone());
+            let line = format!("{} rows after a crash, and {} were durable; {first:?}", rows.len(), self.live.len());
+            stores.fail(line);
+        }
     }
 
     /// Batches and chunk writes that a crash may lose.
@@ -155,13 +280,28 @@ impl Disk {
         if self.is_full {
             return false;
         }
-        self.write(digest, Some(Chunk::Sound));
+        match self.stores.as_mut().map_or(Put::Written, |stores| stores.put(digest)) {
+            Put::Written => self.write(digest, Some(Chunk::Sound)),
+            // It is damaged, and nobody has noticed yet.
+            Put::Present if self.has_chunk(digest) => {}
+            Put::Present => self.fail(format!("chunk {digest} is there, and was removed")),
+            Put::Refused => return false,
+        }
         true
+    }
+
+    fn fail(&mut self, fault: String) {
+        if let Some(stores) = &mut self.stores {
+            stores.fail(fault);
+        }
     }
 
     /// Takes a chunk away, not yet durably.
     pub(crate) fn remove_chunk(&mut self, digest: Digest) {
         if self.chunks.contains_key(&digest) {
+            if let Some(stores) = &mut self.stores {
+                stores.remove(digest);
+            }
             self.write(digest, None);
         }
     }
@@ -177,8 +317,14 @@ impl Disk {
 
     /// Flips a bit of a chunk, on the disk and in what is read of it. A chunk that is not durable is in memory still.
     pub(crate) fn damage(&mut self, digest: Digest) {
-        if let Some(chunk) = self.chunks_durable.get_mut(&digest) {
-            *chunk = Chunk::Damaged;
+        // Of one that was removed, or put again, what is on the disk need not be what is read.
+        let is_settled = self.stores.is_none() || !self.chunks_unsynced.iter().any(|(written, _)| *written == digest);
+        if let Some(chunk) = self.chunks_durable.get_mut(&digest).filter(|_| is_settled) {
+            let was_sound = std::mem::replace(chunk, Chunk::Damaged) == Chunk::Sound;
+            let stores = self.stores.as_mut().filter(|_| was_sound);
+            if stores.is_some_and(|stores| !stores.damage(digest)) {
+                self.fail(format!("chunk {digest} is said to be durable, and is not on the disk"));
+            }
             self.chunks.entry(digest).and_modify(|chunk| *chunk = Chunk::Damaged);
         }
     }
@@ -189,8 +335,15 @@ impl Disk {
     }
 
     /// Reads a chunk.
-    pub(crate) fn read_chunk(&self, digest: Digest) -> Option<Chunk> {
-        self.chunks.get(&digest).copied()
+    pub(crate) fn read_chunk(&mut self, digest: Digest) -> Option<Chunk> {
+        let chunk = self.chunks.get(&digest).copied();
+        let read = self.stores.as_ref().and_then(|stores| stores.read(digest));
+        // One that was found damaged before is not there any more.
+        let is_same = |read: Option<Chunk>| read == chunk || chunk == Some(Chunk::Damaged) && read.is_none();
+        if let Some(read) = read.filter(|read| !is_same(*read)) {
+            self.fail(format!("chunk {digest} is {read:?}, and should be {chunk:?}"));
+        }
+        chunk
     }
 
     /// Whether a chunk would be read well after a crash at this moment.
@@ -200,6 +353,9 @@ impl Disk {
 
     /// A chunk is gone, from the disk and from what is read of it.
     pub(crate) fn lose(&mut self, digest: Digest) {
+        if let Some(stores) = &mut self.stores {
+            stores.remove(digest);
+        }
         self.chunks_durable.remove(&digest);
         self.chunks.remove(&digest);
     }
@@ -207,7 +363,9 @@ impl Disk {
     /// The disk as it would be found after a power cut at this moment that loses all it can.
     pub(crate) fn durable_copy(&self) -> Self {
         let mut copy = self.clone();
-        copy.crash(Survivors { batches: 0, chunk_writes: 0 });
+        if copy.adopt().is_none() {
+            copy.crash(Survivors { batches: 0, chunk_writes: 0 });
+        }
         copy.is_full = false;
         copy
     }
@@ -279,6 +437,20 @@ fn apply(table: &mut BTreeMap<Vec<u8>, Vec<u8>>, batch: &Batch) {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DiskHandle(pub(crate) Rc<RefCell<Disk>>);
 
+impl DiskHandle {
+    /// What is read of the stores that ship is the same.
+    fn compare<T: PartialEq + fmt::Debug>(
+        &self,
+        ours: &T,
+        read: impl FnOnce(&DiskMetaStore) -> Result<T, StorageError>,
+    ) {
+        let theirs = self.0.borrow().stores.as_ref().and_then(|stores| Some(read(stores.tables()?)));
+        if let Some(theirs) = theirs.filter(|theirs| theirs.as_ref() != Ok(ours)) {
+            self.0.borrow_mut().fail(format!("read {theirs:?}, and should be {ours:?}"));
+        }
+    }
+}
+
 fn range<'a>(from: &'a [u8], until: &'a [u8]) -> (Bound<&'a [u8]>, Bound<&'a [u8]>) {
     let upper = if until.is_empty() { Bound::Unbounded } else { Bound::Excluded(until) };
     (Bound::Included(from), upper)
@@ -290,21 +462,27 @@ fn owned((key, value): (&Vec<u8>, &Vec<u8>)) -> (Vec<u8>, Vec<u8>) {
 
 impl MetaStore for DiskHandle {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StorageError> {
-        Ok(self.0.borrow().live.get(key).cloned())
+        let value = self.0.borrow().live.get(key).cloned();
+        self.compare(&value, |tables| tables.get(key));
+        Ok(value)
     }
 
     fn scan(&self, from: &[u8], until: &[u8], limit: usize) -> Result<Pairs, StorageError> {
         if !until.is_empty() && from >= until {
             return Ok(Pairs::new());
         }
-        Ok(self.0.borrow().live.range::<[u8], _>(range(from, until)).take(limit).map(owned).collect())
+        let pairs = self.0.borrow().live.range::<[u8], _>(range(from, until)).take(limit).map(owned).collect();
+        self.compare(&pairs, |tables| tables.scan(from, until, limit));
+        Ok(pairs)
     }
 
     fn scan_back(&self, from: &[u8], until: &[u8], limit: usize) -> Result<Pairs, StorageError> {
         if !until.is_empty() && from >= until {
             return Ok(Pairs::new());
         }
-        Ok(self.0.borrow().live.range::<[u8], _>(range(from, until)).rev().take(limit).map(owned).collect())
+        let pairs = self.0.borrow().live.range::<[u8], _>(range(from, until)).rev().take(limit).map(owned).collect();
+        self.compare(&pairs, |tables| tables.scan_back(from, until, limit));
+        Ok(pairs)
     }
 
     fn commit(&mut self, batch: Batch) -> Result<Ticket, StorageError> {
@@ -314,6 +492,9 @@ impl MetaStore for DiskHandle {
         }
         disk.newest = Ticket(disk.newest.0 + 1);
         let ticket = disk.newest;
+        if let Some(stores) = &mut disk.stores {
+            stores.commit(ticket, &batch)?;
+        }
         apply(&mut disk.live, &batch);
         let chunk_writes = disk.chunk_writes;
         disk.unsynced.push_back((ticket, batch, chunk_writes));

@@ -6,11 +6,13 @@ use crate::history::{CopiedStore, Update};
 use crate::host::Host;
 use crate::network::{End, IDLE_TIMEOUT, Session};
 use crate::plan::Disaster;
+use crate::stores::End as ProcessEnd;
 use crate::world::{Event, World};
 use rand::Rng;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
+use wayfs_disk::faulty::Room;
 use wayfs_proto::Role;
 use wayfs_types::{Content, Digest, FileId, Image, Inode, Key, Origin, OriginId, RecordId};
 
@@ -34,6 +36,7 @@ impl World {
             return self.strike(disaster);
         }
         match self.random.random_range(0..10) {
+            0..3 if self.plan_power_cut(index) => {}
             0..3 => self.crash(index),
             3..6 => self.cut(index),
             6..7 => {
@@ -59,6 +62,9 @@ impl World {
         }
         let risk = self.hosts[index].disk.0.borrow().at_risk();
         if self.is_only_killed(index) {
+            if self.crash_stores(index, ProcessEnd::Killed) {
+                return self.end_and_come_back(index);
+            }
             // What was put is with the machine.
             let batches = self.random.random_range(0..=risk.batches);
             self.note(|| format!("host {index} is killed: of {risk:?} survive {batches} batches"));
@@ -66,6 +72,11 @@ impl World {
         } else {
             self.cut_power(index);
         }
+        self.end_and_come_back(index);
+    }
+
+    /// What was in memory is gone; a client's disk may go as well.
+    pub(crate) fn end_and_come_back(&mut self, index: usize) {
         self.end_life(index);
         let host = &self.hosts[index];
         if host.is_client() && self.plan.disasters.contains(&Disaster::ClientGone) && self.random.random_bool(0.15) {
@@ -107,6 +118,9 @@ impl World {
     /// Any prefix of the chunk writes and any prefix of the batches survive; without [`Disaster::Torn`] a batch comes
     /// with the chunks that were put before it.
     fn cut_power(&mut self, index: usize) {
+        if self.crash_stores(index, ProcessEnd::PowerCut) {
+            return;
+        }
         let risk = self.hosts[index].disk.0.borrow().at_risk();
         let batches = self.random.random_range(0..=risk.batches);
         let before = self.hosts[index].disk.0.borrow().chunk_writes_before(batches).min(risk.chunk_writes);
@@ -127,11 +141,11 @@ impl World {
     fn strike(&mut self, disaster: Disaster) {
         let index = self.random.random_range(0..self.hosts.len());
         match disaster {
-            Disaster::Torn | Disaster::ClientGone | Disaster::OpenFiles => {}
+            Disaster::Torn | Disaster::ClientGone | Disaster::OpenFiles | Disaster::Stores => {}
             Disaster::Full => {
                 let span = self.millis(500..=30_000);
                 self.note(|| format!("the disk of host {index} is full for {span:?}"));
-                self.hosts[index].disk.0.borrow_mut().is_full = true;
+                self.hosts[index].disk.0.borrow_mut().set_room(Room::None);
                 self.after(span, Event::Room { host: index });
             }
             Disaster::Damage | Disaster::ChunkGone => self.harm_chunk(index, disaster),

@@ -257,6 +257,8 @@ impl Host {
         self.lock = LockUse::Idle;
         self.asked.clear();
         self.changes_asked.clear();
+        // Numbers that a crash took are given again, and those of a new life need not be greater (seed 551 of `stores`).
+        self.noted = None;
         self.wake_at = None;
         self.propagator = None;
         self.policy_wakes_at = None;

@@ -3,6 +3,7 @@
 use crate::openfiles::plan::OpenFilesPlan;
 use crate::planted::Bug;
 use crate::policies::{ON_DEMAND, policies};
+use crate::stores::StoresPlan;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeSet;
@@ -40,11 +41,13 @@ pub enum Disaster {
     Fence,
     /// Programs have files open in the machine that ships, and clients are killed.
     OpenFiles,
+    /// The stores that ship are under the machines, and the power fails at any of their writes.
+    Stores,
 }
 
 impl Disaster {
     /// All of them, by the name that `cargo xtask sim --with` and `--without` take.
-    pub const ALL: [(&'static str, Self); 14] = [
+    pub const ALL: [(&'static str, Self); 15] = [
         ("torn", Self::Torn),
         ("full", Self::Full),
         ("damage", Self::Damage),
@@ -59,9 +62,10 @@ impl Disaster {
         ("quota", Self::Quota),
         ("fence", Self::Fence),
         ("open-files", Self::OpenFiles),
+        ("stores", Self::Stores),
     ];
     /// Those that the engine lives up to. Why the others are off: `docs/simulator.md`.
-    pub const ON: [Self; 11] = [
+    pub const ON: [Self; 12] = [
         Self::ClientGone,
         Self::StationGone,
         Self::ClientBack,
@@ -73,16 +77,21 @@ impl Disaster {
         Self::Quota,
         Self::Fence,
         Self::OpenFiles,
+        Self::Stores,
     ];
 
     /// Whether it happens at a moment of its own, rather than with a crash or a claim.
     pub(crate) const fn strikes(self) -> bool {
-        !matches!(self, Self::Torn | Self::ClientGone | Self::OpenFiles)
+        !matches!(self, Self::Torn | Self::ClientGone | Self::OpenFiles | Self::Stores)
     }
 
     /// In which part of the seeds it may happen, if it is on.
     const fn share(self) -> f64 {
-        if matches!(self, Self::ClientGone) { 0.8 } else { 0.25 }
+        match self {
+            Self::ClientGone => 0.8,
+            Self::Stores => 0.15,
+            _ => 0.25,
+        }
     }
 }
 
@@ -222,6 +231,8 @@ pub struct Plan {
     pub kernel_names: bool,
     /// Open files, in a part of the seeds.
     pub open_files: Option<OpenFilesPlan>,
+    /// The stores that ship, in a part of the seeds.
+    pub stores: Option<StoresPlan>,
     /// A bug that is planted.
     pub bug: Option<Bug>,
     /// Faults and requests that do not happen.
@@ -274,6 +285,7 @@ impl Plan {
             }),
             kernel_names: ChaCha8Rng::seed_from_u64(seed ^ 0xdcac4e).random_bool(0.5),
             open_files: drawn(seed, may, does).contains(&Disaster::OpenFiles).then(|| OpenFilesPlan::draw(seed)),
+            stores: drawn(seed, may, does).contains(&Disaster::Stores).then(|| StoresPlan::draw(seed)),
             bug: None,
             without: BTreeSet::new(),
             disasters: drawn(seed, may, does),

@@ -136,7 +136,7 @@ impl World {
 
     /// Reads a chunk that is to be sent. A damaged one is put aside.
     fn can_send(&mut self, index: usize, digest: Digest) -> bool {
-        let found = self.hosts[index].disk.0.borrow().read_chunk(digest);
+        let found = self.hosts[index].disk.0.borrow_mut().read_chunk(digest);
         if found == Some(Chunk::Damaged) {
             self.hosts[index].disk.0.borrow_mut().lose(digest);
         }
@@ -188,7 +188,7 @@ impl World {
             _ => false,
         };
         let all: Vec<Digest> = if piece.level == 0 { vec![piece.digest] } else { self.pieces(piece.digest).to_vec() };
-        let disk = self.hosts[index].disk.0.borrow();
+        let mut disk = self.hosts[index].disk.0.borrow_mut();
         let (has_top, has_all) =
             (disk.read_chunk(piece.digest) == Some(Chunk::Sound), all.iter().all(|part| disk.has_chunk(*part)));
         drop(disk);
@@ -235,7 +235,9 @@ impl World {
     /// The parent synced all that was pushed, and says so.
     pub(crate) fn push_synced(&mut self, asked: Asked, root: Digest, chunk_writes: u64) {
         let Some(parent) = self.living_end(asked.id.peer, End::Parent) else { return };
-        self.hosts[parent].disk.0.borrow_mut().sync_chunks(chunk_writes);
+        if !self.hosts[parent].disk.0.borrow_mut().sync_chunks(chunk_writes) {
+            return;
+        }
         // The live node keeps what it is about to confirm from a sweep for ten minutes; seeds draw shorter times.
         if !self.counts_as_whole(parent, root) {
             self.cover(Branch::PushMissing);

@@ -4,6 +4,7 @@ use crate::coverage::Coverage;
 use crate::host::{Expectation, Host, name};
 use crate::plan::{Plan, Step};
 use crate::planted::Bug;
+use crate::stores::Stores;
 use crate::tree_dump::TreeDump;
 use crate::violation::Violation;
 use crate::world::{Event, Notes, Verbosity, World};
@@ -101,6 +102,14 @@ impl World {
         self.after(Duration::from_secs(1), Event::Fault);
     }
 
+    /// In a part of the seeds the stores that ship are under each machine.
+    fn put_stores_under(&mut self, index: usize) {
+        if let Some(plan) = self.plan.stores {
+            let stores = Stores::new(plan, self.plan.seed ^ (index as u64 + 1) << 40);
+            self.hosts[index].disk.0.borrow_mut().put_stores_under(stores);
+        }
+    }
+
     /// The machines, of which the home runs.
     pub(crate) fn place(&mut self) {
         let (stations, clients) = (self.plan.stations, self.plan.clients);
@@ -108,6 +117,7 @@ impl World {
         let home_origin = OriginId::new(1).expect("in range");
         self.hosts[0].config.origin = home_origin;
         self.hosts[0].origins = vec![home_origin];
+        self.put_stores_under(0);
         self.start(0);
         self.make_exclusive();
         self.make_counter();
@@ -128,6 +138,7 @@ impl World {
                 self.links.insert((index, parent), link);
             }
             self.hosts.push(host);
+            self.put_stores_under(index);
             if role == Role::Client {
                 self.hosts[index].pinned = self.drawn_pin(index, 0.3);
             }
@@ -140,7 +151,7 @@ impl World {
         let origin = home
             .grant_origin(now, wall, node(index), admitted, &format!("user{index}@host{index}"))
             .expect("a fresh home grants");
-        self.hosts[0].disk.0.borrow_mut().sync_all();
+        assert!(self.hosts[0].disk.0.borrow_mut().sync_all(), "nothing fails during set-up");
         let ticket = self.hosts[0].disk.0.borrow().sync_point().ticket;
         self.feed(0, wayfs_proto::Input::Stored { ticket });
         origin
@@ -152,7 +163,7 @@ impl World {
             link.heal();
         }
         for host in &self.hosts {
-            host.disk.0.borrow_mut().is_full = false;
+            host.disk.0.borrow_mut().heal();
             host.heal_open_files();
         }
         // Sleepers wake by themselves: what happens to them waits for that time already.

@@ -84,7 +84,7 @@ impl World {
 
     /// Reads a piece. A damaged one is put aside, and is not in the index any more.
     pub(crate) fn read_piece(&mut self, index: usize, piece: Digest) -> bool {
-        let found = self.hosts[index].disk.0.borrow().read_chunk(piece);
+        let found = self.hosts[index].disk.0.borrow_mut().read_chunk(piece);
         match found {
             Some(Chunk::Sound) => drop(self.hosts[index].touched.insert(piece, self.now)),
             Some(Chunk::Damaged) => {

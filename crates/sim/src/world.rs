@@ -193,6 +193,7 @@ impl World {
             self.events += 1;
             self.note(|| format!("{event:?}"));
             self.happen(event);
+            self.look_at_stores();
         }
         self.now = self.now.max(end);
     }
@@ -227,7 +228,7 @@ impl World {
             return;
         }
         // A store that finds no room to open is opened again by whoever started its process.
-        if host.disk.0.borrow().is_full {
+        if host.disk.0.borrow().is_full() {
             let life = host.life;
             return self.after(Duration::from_secs(1), Event::Restart { host: index, life });
         }
@@ -276,7 +277,8 @@ impl World {
         let now = self.now;
         let host = &mut self.hosts[index];
         let wall = host.wall(now);
-        let Some(replica) = host.replica.as_mut() else { return };
+        // Whoever lost power hears nothing any more.
+        let Some(replica) = host.replica.as_mut().filter(|_| !host.disk.0.borrow().is_off()) else { return };
         let before = replica.unvouched();
         replica.handle(now, wall, input);
         host.is_unvouched = replica.unvouched() > before;

@@ -27,9 +27,9 @@ const TESTED: [(&str, &[&str]); 10] = [
 /// Of these, what has tests in a folder of their own that look at it alone.
 const WITH_A_FOLDER_OF_TESTS: [&str; 1] = ["tree"];
 /// Crates that the simulator runs.
-const SIMULATED: [&str; 6] = ["tree", "proto", "policy", "roam", "transfer", "openfiles"];
-/// Of these, what seeds have only if they are told to.
-const OF_OPEN_FILES: &str = "openfiles";
+const SIMULATED: [&str; 7] = ["tree", "proto", "policy", "roam", "transfer", "openfiles", "store"];
+/// Of these, what not all seeds have, and what they are told to have it.
+const TOLD: [(&str, &str); 2] = [("openfiles", "open-files"), ("store", "stores")];
 /// Longest time for the tests of a crate, or for the seeds. A program that never ends is noticed, too.
 const BOUND: Duration = Duration::from_secs(600);
 const PAUSE: Duration = Duration::from_millis(50);
@@ -126,8 +126,8 @@ impl Programs {
     fn simulate(&self, mutant: &Mutant, seeds: u64) -> Result<Seeds> {
         let mut command = Command::new(&self.simulator);
         command.args(["sim", "--from", "0", "--failures", "1", "--count", &seeds.to_string()]);
-        if mutant.crate_name() == OF_OPEN_FILES {
-            command.args(["--with", "open-files"]);
+        if let Some((_, told)) = TOLD.iter().find(|(name, _)| *name == mutant.crate_name()) {
+            command.args(["--with", told]);
         }
         let ended = bounded(command.env(SWITCH, &mutant.name))?;
         let mut noticed = ended.output.lines().filter_map(|line| line.strip_prefix("seed ")?.split(':').next());

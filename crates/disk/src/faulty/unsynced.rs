@@ -2,6 +2,7 @@
 
 use super::FileId;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// What a cut leaves or takes as a whole, in bytes.
@@ -45,14 +46,25 @@ impl Fate {
 #[derive(Debug, Clone)]
 pub(super) enum Change {
     Write(Write),
+    /// So many zeros from a place on.
+    Zeros(Range<u64>),
     Size(u64),
+}
+
+impl Change {
+    pub(super) fn write(bytes: &[u8], at: u64) -> Self {
+        if bytes.iter().all(|byte| *byte == 0) {
+            return Self::Zeros(at..at + bytes.len() as u64);
+        }
+        Self::Write(Write { at, bytes: bytes.to_vec() })
+    }
 }
 
 /// Bytes that were written.
 #[derive(Debug, Clone)]
 pub(super) struct Write {
-    pub(super) at: u64,
-    pub(super) bytes: Vec<u8>,
+    at: u64,
+    bytes: Vec<u8>,
 }
 
 impl Write {
@@ -72,28 +84,25 @@ impl Write {
 /// A file: as it is read, as it is on the disk, and what lies between.
 #[derive(Debug, Clone, Default)]
 pub(super) struct File {
-    pub(super) live: Vec<u8>,
-    pub(super) durable: Vec<u8>,
+    pub(super) live: Bytes,
+    pub(super) durable: Bytes,
     /// By the number of their step.
     unsynced: Vec<(u64, Change)>,
 }
 
 impl File {
     pub(super) fn change(&mut self, step: u64, change: Change) {
-        apply(&mut self.live, &change);
+        self.live.apply(&change);
         self.unsynced.push((step, change));
     }
 
     pub(super) fn read(&self, bytes: &mut [u8], at: u64) -> usize {
-        let from = usize::try_from(at).unwrap_or(usize::MAX).min(self.live.len());
-        let len = bytes.len().min(self.live.len() - from);
-        bytes[..len].copy_from_slice(&self.live[from..from + len]);
-        len
+        self.live.read(bytes, at)
     }
 
     pub(super) fn sync(&mut self) {
         for (_, change) in std::mem::take(&mut self.unsynced) {
-            apply(&mut self.durable, &change);
+            self.durable.apply(&change);
         }
     }
 
@@ -105,10 +114,10 @@ impl File {
         for (step, change) in unsynced {
             match fate {
                 Fate::Nothing => {}
-                Fate::Through(last) if step < *last => apply(&mut self.durable, &change),
-                Fate::Through(last) if step == *last => apply_part(&mut self.durable, &change, &mut || below(2) == 0),
+                Fate::Through(last) if step < *last => self.durable.apply(&change),
+                Fate::Through(last) if step == *last => self.durable.apply_part(&change, &mut || below(2) == 0),
                 Fate::Through(_) => {}
-                Fate::Scattered => apply_part(&mut self.durable, &change, &mut || match part {
+                Fate::Scattered => self.durable.apply_part(&change, &mut || match part {
                     0 => false,
                     1 => true,
                     _ => below(part) == 0,
@@ -121,51 +130,86 @@ impl File {
     /// Where bytes begin.
     pub(super) fn find(&self, bytes: &[u8]) -> Vec<u64> {
         let Some(first) = bytes.first() else { return Vec::new() };
-        let begins = |at: &usize| self.durable[*at] == *first && self.durable[*at..].starts_with(bytes);
-        (0..self.durable.len()).filter(begins).map(|at| at as u64).collect()
+        let written = &self.durable.written;
+        let begins = |at: &usize| written[*at] == *first && written[*at..].starts_with(bytes);
+        (0..written.len()).filter(begins).map(|at| at as u64).collect()
     }
 
     pub(super) fn rot(&mut self, at: u64) -> bool {
-        let Ok(at) = usize::try_from(at) else { return false };
-        let Some(byte) = self.durable.get_mut(at) else { return false };
-        let before = *byte;
-        *byte ^= 0x10;
+        let mut durable = [0];
+        if self.durable.read(&mut durable, at) == 0 {
+            return false;
+        }
+        let rotten = [durable[0] ^ 0x10];
+        self.durable.put(at, &rotten);
         // What was written over it and not synced is in memory still.
-        if let Some(live) = self.live.get_mut(at).filter(|live| **live == before) {
-            *live ^= 0x10;
+        let mut live = [0];
+        if self.live.read(&mut live, at) == 1 && live == durable {
+            self.live.put(at, &rotten);
         }
         true
     }
 }
 
-fn apply(bytes: &mut Vec<u8>, change: &Change) {
-    match change {
-        Change::Write(write) => put(bytes, write.at, &write.bytes),
-        Change::Size(size) => bytes.resize(*size as usize, 0),
-    }
+/// The bytes of a file. Those that were never written are zeros and take no memory: logs have much room ahead.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Bytes {
+    written: Vec<u8>,
+    /// Bytes of the file, zeros behind those among them.
+    pub(super) size: u64,
 }
 
-/// Applies the sectors that are kept.
-fn apply_part(bytes: &mut Vec<u8>, change: &Change, is_kept: &mut dyn FnMut() -> bool) {
-    match change {
-        Change::Write(write) => {
-            for (at, part) in write.sectors() {
-                if is_kept() {
-                    put(bytes, at, part);
-                }
+impl Bytes {
+    fn read(&self, bytes: &mut [u8], at: u64) -> usize {
+        let len = self.size.saturating_sub(at).min(bytes.len() as u64) as usize;
+        let written = self.written.get(at as usize..).unwrap_or_default();
+        let have = written.len().min(len);
+        bytes[..have].copy_from_slice(&written[..have]);
+        bytes[have..len].fill(0);
+        len
+    }
+
+    fn apply(&mut self, change: &Change) {
+        match change {
+            Change::Write(write) => self.put(write.at, &write.bytes),
+            Change::Zeros(range) => self.zero(range),
+            Change::Size(size) => {
+                self.written.truncate(*size as usize);
+                self.size = *size;
             }
         }
-        Change::Size(size) if is_kept() => bytes.resize(*size as usize, 0),
-        Change::Size(_) => {}
     }
-}
 
-fn put(bytes: &mut Vec<u8>, at: u64, written: &[u8]) {
-    let (from, until) = (at as usize, at as usize + written.len());
-    if bytes.len() < until {
-        bytes.resize(until, 0);
+    /// Applies the sectors that are kept; zeros are kept as a whole or not.
+    fn apply_part(&mut self, change: &Change, is_kept: &mut dyn FnMut() -> bool) {
+        match change {
+            Change::Write(write) => {
+                for (at, part) in write.sectors() {
+                    if is_kept() {
+                        self.put(at, part);
+                    }
+                }
+            }
+            Change::Zeros(_) | Change::Size(_) if is_kept() => self.apply(change),
+            Change::Zeros(_) | Change::Size(_) => {}
+        }
     }
-    bytes[from..until].copy_from_slice(written);
+
+    fn put(&mut self, at: u64, written: &[u8]) {
+        let (from, until) = (at as usize, at as usize + written.len());
+        if self.written.len() < until {
+            self.written.resize(until, 0);
+        }
+        self.written[from..until].copy_from_slice(written);
+        self.size = self.size.max(until as u64);
+    }
+
+    fn zero(&mut self, range: &Range<u64>) {
+        let len = self.written.len();
+        let (from, until) = (len.min(range.start as usize), len.min(range.end as usize));
+        self.written[from..until].fill(0);
+        self.size = self.size.max(range.end);
+    }
 }
 
 /// A change to names.

@@ -186,7 +186,7 @@ impl World {
     /// Somebody waits for the disk of a host.
     pub(super) fn sync_for_open_files(&mut self, index: usize) {
         let (span, life) = (self.sync_span(), self.hosts[index].life);
-        let point = self.hosts[index].disk.0.borrow().sync_point();
+        let point = self.hosts[index].disk.0.borrow_mut().begin_sync();
         self.after(span, Event::Synced { host: index, life, point });
     }
 

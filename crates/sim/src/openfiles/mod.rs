@@ -193,13 +193,13 @@ impl World {
         let mut seen = open.side.seen();
         (seen.now, seen.wall) = (self.now, host.wall(self.now));
         seen.chunks = disk.sound_chunk_names();
-        seen.is_full = disk.is_full;
+        seen.is_full = disk.is_full();
         seen.is_ordered_by_home = self.plan.exclusive;
         (seen.recorded, seen.written) = (disk.sync_point().ticket.0, disk.records_durable().0);
         seen.last_record = replica.progress().last_record;
         let inode = |file: FileId| replica.inode(file).ok().flatten().map(|inode| (file, inode));
         seen.inodes = files.into_iter().filter_map(inode).collect();
-        open.disk.set_full(disk.is_full);
+        open.disk.set_full(disk.is_full());
     }
 
     /// Does what the table asked for.

@@ -84,7 +84,7 @@ impl World {
 
     fn compare(&mut self, index: usize, file: FileId, bytes: &[u8], is_dirty: bool) {
         let engine = self.engine_bytes(index, file);
-        let is_full = self.hosts[index].disk.0.borrow().is_full;
+        let is_full = self.hosts[index].disk.0.borrow().is_full();
         // What came to the bytes of a version that somebody stored nobody owes: its commit has nothing to store.
         let is_unknown = self.view(index, file).is_some_and(|view| view.is_unknown);
         let is_of_a_version = is_unknown && self.is_version(bytes);

@@ -2,6 +2,7 @@
 
 use super::{Due, Event, Transfer, World};
 use crate::network::End;
+use wayfs_disk::faulty::Room;
 use wayfs_proto::{Input, PeerId};
 
 impl World {
@@ -45,7 +46,7 @@ impl World {
             Event::GoBack { host, copy } => self.go_back(host, *copy),
             Event::Speak { host } => self.speak_and_plan(host),
             Event::LiftQuota { node } => self.lift_quota(node),
-            Event::Room { host } => self.hosts[host].disk.0.borrow_mut().is_full = false,
+            Event::Room { host } => self.hosts[host].disk.0.borrow_mut().set_room(Room::Plenty),
             Event::GivenBack { host, life, serial, expires } => {
                 if self.hosts[host].life == life {
                     if expires {

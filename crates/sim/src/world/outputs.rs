@@ -7,10 +7,14 @@ use crate::disk::SyncPoint;
 use crate::history::Update;
 use crate::network::End;
 use crate::planted::Bug;
+use crate::stores::Synced;
 use crate::violation::Violation;
 use std::time::Duration;
 use wayfs_proto::{Input, Output, PeerId, Replica, Role};
 use wayfs_types::{FileId, Op, OriginId, Record, RecordId, Ticket};
+
+/// Pause before a sync that found no room is tried again.
+const SYNC_AGAIN: Duration = Duration::from_millis(100);
 
 impl World {
     /// Carries out what an engine wants, and tells it what its policy sends ahead.
@@ -61,7 +65,7 @@ impl World {
             Output::Disconnect { peer, reason } => self.disconnected(index, peer, &reason),
             Output::Sync { ticket } => {
                 // What is put or committed after this moment is for the next sync.
-                let point = SyncPoint { ticket, ..self.hosts[index].disk.0.borrow().sync_point() };
+                let point = SyncPoint { ticket, ..self.hosts[index].disk.0.borrow_mut().begin_sync() };
                 let lies = self.bug == Some(Bug::StoredBeforeDurable) && self.hosts[index].role() == Role::Station;
                 let span = if lies { Duration::from_micros(1) } else { self.sync_span() };
                 self.after(span, Event::Synced { host: index, life, point });
@@ -204,26 +208,25 @@ impl World {
         let is_station = self.hosts[index].role() == Role::Station;
         let mut disk = self.hosts[index].disk.0.borrow_mut();
         let newest = disk.sync_point().ticket;
-        let stored = match self.bug {
-            Some(Bug::StoredBeforeDurable) if is_station => ticket,
-            Some(Bug::DiskLies) if is_client => ticket,
-            Some(Bug::OneBatchEarly) => {
-                disk.sync_chunks(point.chunk_writes);
-                disk.sync_records(Ticket(ticket.0.saturating_sub(1)));
-                ticket
-            }
-            Some(Bug::ChunksSyncedFirst) => {
-                disk.sync_chunks(point.chunk_writes);
-                disk.sync_records(newest);
-                newest
-            }
-            _ => {
-                disk.sync_chunks(point.chunk_writes);
-                disk.sync_records(ticket);
-                ticket
-            }
+        let (through, stored) = match self.bug {
+            Some(Bug::StoredBeforeDurable) if is_station => (None, ticket),
+            Some(Bug::DiskLies) if is_client => (None, ticket),
+            Some(Bug::OneBatchEarly) => (Some(Ticket(ticket.0.saturating_sub(1))), ticket),
+            Some(Bug::ChunksSyncedFirst) => (Some(newest), newest),
+            _ => (Some(ticket), ticket),
         };
-        drop(disk);
+        if let Some(through) = through {
+            let is_synced = disk.sync_chunks(point.chunk_writes);
+            let synced = if is_synced { disk.sync_records(through) } else { Synced::Failed };
+            drop(disk);
+            match synced {
+                Synced::Through(_) => {}
+                Synced::Later => return self.after(SYNC_AGAIN, Event::Synced { host: index, life, point }),
+                Synced::Failed => return,
+            }
+        } else {
+            drop(disk);
+        }
         self.tell_open_files_of_disk(index);
         self.feed(index, Input::Stored { ticket: stored });
     }
