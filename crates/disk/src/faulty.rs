@@ -203,12 +203,12 @@ impl FaultyDisk {
         id.and_then(|id| files.get_mut(id)).is_some_and(|file| file.rot(position.at))
     }
 
-    /// The durable files whose names end so, each with its end: the first byte that is not durable.
+    /// The durable files whose names end so, each with the end of what was written: behind it there are zeros, if anything.
     #[must_use]
     pub fn durable_files(&self, ending: &str) -> Vec<Position> {
         let state = self.state();
         let fit = state.names.durable.iter().filter(|(path, _)| path.to_string_lossy().ends_with(ending));
-        let len = |id: &FileId| state.files.get(id).map_or(0, |file| file.durable.size);
+        let len = |id: &FileId| state.files.get(id).map_or(0, |file| file.durable.written_len());
         fit.map(|(path, id)| Position { path: self.root.join(path), at: len(id) }).collect()
     }
 

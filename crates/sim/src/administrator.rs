@@ -1,11 +1,12 @@
 //! What the home's administrator does: quotas that are set and lifted, and a member that is removed with a fence.
 
 use crate::coverage::Branch;
+use crate::disk::DiskHandle;
 use crate::planted::Bug;
 use crate::tree_dump::TreeDump;
 use crate::world::{Event, World};
 use rand::Rng;
-use wayfs_proto::{Held, Input};
+use wayfs_proto::{Held, Input, Replica};
 use wayfs_types::{NodeId, Quota, RecordId};
 
 impl World {
@@ -44,7 +45,7 @@ impl World {
 
     fn order_quota(&mut self, node: Option<NodeId>, quota: Quota) -> bool {
         let (now, wall) = (self.now, self.hosts[0].wall(self.now));
-        let Some(home) = self.hosts[0].replica.as_mut() else { return false };
+        let Some(home) = self.home_for_a_command() else { return false };
         let is_done = home.set_quota(now, wall, node, quota).is_ok();
         if is_done {
             self.end_command();
@@ -57,7 +58,7 @@ impl World {
     pub(crate) fn draw_fence(&mut self, index: usize) {
         let (now, wall, node) = (self.now, self.hosts[0].wall(self.now), self.hosts[index].config.node);
         let held = if self.bug == Some(Bug::FenceIgnored) { Held::Taken } else { Held::Fenced };
-        let Some(home) = self.hosts[0].replica.as_mut() else { return };
+        let Some(home) = self.home_for_a_command() else { return };
         let origins = home.origins().unwrap_or_default();
         if home.revoke(now, wall, node, held).is_err() {
             return;
@@ -78,12 +79,26 @@ impl World {
     pub(crate) fn remove_member(&mut self, node: NodeId) {
         let (now, wall) = (self.now, self.hosts[0].wall(self.now));
         self.note(|| format!("{node:?} is removed"));
-        let home = self.hosts[0].replica.as_mut();
+        let home = self.home_for_a_command();
         if home.is_some_and(|home| home.revoke(now, wall, node, Held::Taken).is_ok()) {
             let is_it = |index: &usize| self.hosts[*index].config.node == node;
             self.removed.extend((0..self.hosts.len()).filter(is_it));
             self.end_command();
         }
+    }
+
+    /// The home that is to do a command, if it runs. Its power does not fail in the middle: whether what a command did stands that
+    /// never returned is open, and a user would look.
+    fn home_for_a_command(&mut self) -> Option<&mut Replica<DiskHandle>> {
+        let mut disk = self.hosts[0].disk.0.borrow_mut();
+        if disk.is_off() {
+            return None;
+        }
+        if let Some(stores) = disk.stores() {
+            stores.disarm();
+        }
+        drop(disk);
+        self.hosts[0].replica.as_mut()
     }
 
     /// Commands return when what they did is on the disk.

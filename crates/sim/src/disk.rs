@@ -244,7 +244,11 @@ impl Disk {
     fn compare_rows(&mut self) {
         let Some(stores) = self.stores.as_mut() else { return };
         stores.forget_tickets();
-        let Some(rows) = stores.rows() else { return };
+        let rows = match stores.rows() {
+            Some(Ok(rows)) => rows,
+            Some(Err(error)) => return stores.fail(format!("rows do not read after a crash: {error}")),
+            None => return,
+        };
         let differing = self.live.iter().zip(&rows).find(|(ours, theirs)| **ours.0 != theirs.0 || *ours.1 != theirs.1);
         if rows.len() != self.live.len() || differing.is_some() {
             let first = differing.map(|(ours, _)| ours.0.clone());
@@ -337,7 +341,7 @@ impl Disk {
     /// Reads a chunk.
     pub(crate) fn read_chunk(&mut self, digest: Digest) -> Option<Chunk> {
         let chunk = self.chunks.get(&digest).copied();
-        let read = self.stores.as_ref().and_then(|stores| stores.read(digest));
+        let read = self.stores.as_mut().and_then(|stores| stores.read(digest));
         // One that was found damaged before is not there any more.
         let is_same = |read: Option<Chunk>| read == chunk || chunk == Some(Chunk::Damaged) && read.is_none();
         if let Some(read) = read.filter(|read| !is_same(*read)) {

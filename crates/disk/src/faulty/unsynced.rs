@@ -160,6 +160,11 @@ pub(super) struct Bytes {
 }
 
 impl Bytes {
+    /// Where the last byte that is not zero ends.
+    pub(super) fn written_len(&self) -> u64 {
+        self.written.iter().rposition(|byte| *byte != 0).map_or(0, |last| last as u64 + 1)
+    }
+
     fn read(&self, bytes: &mut [u8], at: u64) -> usize {
         let len = self.size.saturating_sub(at).min(bytes.len() as u64) as usize;
         let written = self.written.get(at as usize..).unwrap_or_default();

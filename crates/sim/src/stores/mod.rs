@@ -12,6 +12,7 @@
 //! Tables of the index are files of the system, in a directory of their own: no step of ours falls into their writes.
 
 mod crashing;
+mod harm;
 mod opened;
 mod plan;
 
@@ -25,19 +26,20 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 use tempfile::TempDir;
 use wayfs_disk::faulty::{Cut, FaultyDisk, Position, Room};
-use wayfs_store::{ChunkError, DiskMetaStore, Stored, Syncer};
+use wayfs_store::{ChunkError, DiskMetaStore, MetaSnapshot, Stored, Syncer};
 use wayfs_types::{Batch, Digest, MetaStore, Pairs, StorageError, Ticket};
 
 /// Most steps after which a power cut that was planned comes.
 const STEPS_MAX: u64 = 20;
 /// Chance that the power fails again while the stores are opened after a cut.
 const FAILS_AGAIN: f64 = 0.2;
-/// Chance that it is looked what an open says of a log that rotted.
-const ROTS: f64 = 0.1;
-/// So far into a log a byte is looked for that rots.
-const LOG_LEN: u64 = 16 << 10;
+/// Chance that it is looked what an open says of a log that was harmed.
+const HARMED: f64 = 0.3;
 /// Most times that it does.
 const FAILS_AGAIN_MAX: usize = 3;
+
+/// A row that a snapshot shows.
+type Row = Result<(Vec<u8>, Vec<u8>), StorageError>;
 
 /// How the process ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,6 +85,12 @@ pub(crate) struct Stores {
     frozen: Option<Ticket>,
     /// Chunks by the names that they have in the store.
     names: BTreeMap<Digest, Digest>,
+    /// Chunks of which a bit was flipped on the disk, ever.
+    rotten: BTreeSet<Digest>,
+    /// Chunks that were read and found damaged: the store has put them aside.
+    noticed: BTreeSet<Digest>,
+    /// A snapshot that is read later, and what it showed when it was taken.
+    held: Option<(MetaSnapshot, Vec<Row>)>,
     fault: Option<String>,
     room: Room,
 }
@@ -101,8 +109,21 @@ impl Stores {
         (tickets, names): (VecDeque<(Ticket, Ticket)>, BTreeMap<Digest, Digest>),
         end: End,
     ) -> Self {
-        let (opened, frozen, fault, room) = (None, None, None, Room::Plenty);
-        let mut stores = Self { plan, disk, scratch, random, opened, tickets, frozen, names, fault, room };
+        let mut stores = Self {
+            plan,
+            disk,
+            scratch,
+            random,
+            opened: None,
+            tickets,
+            frozen: None,
+            names,
+            rotten: BTreeSet::new(),
+            noticed: BTreeSet::new(),
+            held: None,
+            fault: None,
+            room: Room::Plenty,
+        };
         stores.open(end);
         stores
     }
@@ -145,7 +166,9 @@ impl Stores {
         let disk = self.disk.cut_copy(scratch.path(), Cut::Nothing, seed);
         copy_tables(self.scratch.path(), scratch.path());
         let (plan, tickets, names) = (self.plan, self.tickets.clone(), self.names.clone());
-        Self::start((plan, disk, scratch, random), (tickets, names), End::PowerCut)
+        let mut copy = Self::start((plan, disk, scratch, random), (tickets, names), End::PowerCut);
+        copy.rotten.clone_from(&self.rotten);
+        copy
     }
 
     fn open(&mut self, end: End) {
@@ -177,33 +200,35 @@ impl Stores {
 
     /// Ends the process and opens what is left. What of the commits is there is found by [`Stores::survived`].
     pub(crate) fn crash(&mut self, end: End) {
+        if !self.disk.is_off() && self.random.random_bool(HARMED) {
+            self.check_harm();
+        }
         // What still runs writes no more.
         self.disk.turn_off();
-        (self.opened, self.frozen) = (None, None);
+        (self.held, self.opened, self.frozen) = (None, None, None);
+        self.noticed.clear();
         match end {
             End::Killed => self.disk.kill(),
             End::PowerCut => self.cut_power(),
         }
         self.open(end);
-        if end == End::PowerCut && self.random.random_bool(ROTS) {
-            self.check_rot();
-        }
     }
 
-    /// A byte of the log that rots shows at the next open, unless nothing is lost by it.
-    fn check_rot(&mut self) {
-        let scratch = scratch();
-        let disk = self.disk.cut_copy(scratch.path(), Cut::Everything, self.random.random());
-        copy_tables(self.scratch.path(), scratch.path());
-        let logs = disk.durable_files(".log");
-        let Some(log) = (!logs.is_empty()).then(|| &logs[self.random.random_range(0..logs.len())]) else { return };
-        // Behind what was written there is room.
-        let at = self.random.random_range(0..log.at.clamp(1, LOG_LEN));
-        disk.rot(&Position { at, path: log.path.clone() });
-        if let Ok(opened) = Opened::open(&disk, scratch.path(), self.plan)
-            && opened.meta.scan(b"", b"", usize::MAX).ok() != self.rows()
-        {
-            self.fail(format!("byte {at} of {} rotted, and no open says so", log.path.display()));
+    /// What is durable is there after harm to the log, or the open refuses. Tried on a copy.
+    fn check_harm(&mut self) {
+        let Some(opened) = &self.opened else { return };
+        let durable = opened.syncer.durable();
+        let harmed = scratch();
+        let disk = self.disk.cut_copy(harmed.path(), Cut::Everything, self.random.random());
+        copy_tables(self.scratch.path(), harmed.path());
+        let Some(what) = harm::harm_log(&disk, &mut self.random) else { return };
+        let Ok(opened) = Opened::open(&disk, harmed.path(), self.plan) else { return };
+        let found = opened.meta.committed();
+        if found < durable {
+            self.fail(format!("{what}, and no open says that batches {} to {} are gone", found.0 + 1, durable.0));
+        }
+        if let Err(error) = opened.meta.scan(b"", b"", usize::MAX) {
+            self.fail(format!("{what}, and no open says so: {error}"));
         }
     }
 
@@ -220,20 +245,26 @@ impl Stores {
     }
 
     /// All rows.
-    pub(crate) fn rows(&self) -> Option<Pairs> {
-        self.opened.as_ref()?.meta.scan(b"", b"", usize::MAX).ok()
+    pub(crate) fn rows(&self) -> Option<Result<Pairs, StorageError>> {
+        Some(self.opened.as_ref()?.meta.scan(b"", b"", usize::MAX))
     }
 
-    /// All chunks that have a name there. Those that are not known to be sound are read.
-    pub(crate) fn chunks(&self, is_known: impl Fn(Digest) -> bool) -> BTreeMap<Digest, Chunk> {
+    /// All chunks that are there and sound. Those that are not known to be are read.
+    pub(crate) fn chunks(&mut self, is_known: impl Fn(Digest) -> bool) -> BTreeMap<Digest, Chunk> {
         let Some(opened) = &self.opened else { return BTreeMap::new() };
-        let all = opened.chunks.list(None, usize::MAX).into_iter();
-        let named = all.filter_map(|(own, _)| self.names.get(&own).map(|digest| (own, *digest)));
-        let sound = named.filter_map(|(own, digest)| {
-            let is_sound = is_known(digest) || matches!(opened.chunks.get(&own), Ok(Some(_)));
-            is_sound.then_some((digest, Chunk::Sound))
-        });
-        sound.collect()
+        let (mut chunks, mut torn) = (BTreeMap::new(), None);
+        for (own, _) in opened.chunks.list(None, usize::MAX) {
+            let Some(digest) = self.names.get(&own).copied() else { continue };
+            if is_known(digest) || matches!(opened.chunks.get(&own), Ok(Some(_))) {
+                chunks.insert(digest, Chunk::Sound);
+            } else if !self.rotten.contains(&digest) {
+                torn = Some(digest);
+            }
+        }
+        if let Some(torn) = torn {
+            self.fail(format!("an open takes chunk {torn} for whole, and it is not"));
+        }
+        chunks
     }
 
     /// Names in the store that nobody put there.
@@ -276,9 +307,29 @@ impl Stores {
                 Ok(())
             }
             9 => opened.chunks.compact().map(drop).or_else(passing),
+            10 => {
+                self.look_at_snapshot();
+                Ok(())
+            }
             _ => Ok(()),
         };
         self.note(done);
+    }
+
+    /// A snapshot shows for ever what it showed at first.
+    fn look_at_snapshot(&mut self) {
+        if self.disk.is_off() {
+            return;
+        }
+        if let Some((snapshot, rows)) = self.held.take() {
+            if snapshot.rows().collect::<Vec<Row>>() != rows {
+                self.fail("a snapshot shows other rows than before".to_owned());
+            }
+        } else if let Some(opened) = &self.opened {
+            let snapshot = opened.meta.snapshot();
+            let rows = snapshot.rows().collect();
+            self.held = Some((snapshot, rows));
+        }
     }
 
     /// Notes an error unless the power is off, or room is wanting.
@@ -372,7 +423,14 @@ impl Stores {
         self.names.insert(own, digest);
         let Some(opened) = &self.opened else { return Put::Written };
         match opened.chunks.put(&own, &bytes) {
-            Ok(Stored::New) => Put::Written,
+            Ok(Stored::New) => {
+                self.noticed.remove(&digest);
+                Put::Written
+            }
+            Ok(Stored::Present) if self.noticed.contains(&digest) => {
+                self.fail(format!("chunk {digest} was found damaged, and a good copy is not taken"));
+                Put::Present
+            }
             Ok(Stored::Present) => Put::Present,
             Err(ChunkError::NoSpace { .. }) => Put::Refused,
             Err(_) if self.disk.is_off() => Put::Written,
@@ -391,12 +449,15 @@ impl Stores {
     }
 
     /// Reads a chunk; `None` when the power is off.
-    pub(crate) fn read(&self, digest: Digest) -> Option<Option<Chunk>> {
-        let opened = self.running()?;
-        Some(match opened.chunks.get(&own_name(digest)) {
+    pub(crate) fn read(&mut self, digest: Digest) -> Option<Option<Chunk>> {
+        let read = self.running()?.chunks.get(&own_name(digest));
+        Some(match read {
             Ok(Some(bytes)) if bytes == bytes_of(digest) => Some(Chunk::Sound),
             Ok(None) => None,
-            Ok(Some(_)) | Err(_) => Some(Chunk::Damaged),
+            Ok(Some(_)) | Err(_) => {
+                self.noticed.insert(digest);
+                Some(Chunk::Damaged)
+            }
         })
     }
 
@@ -409,6 +470,7 @@ impl Stores {
             let at = place.at + self.random.random_range(0..bytes.len() as u64);
             self.disk.rot(&Position { at, path: place.path.clone() });
         }
+        self.rotten.insert(digest);
         !places.is_empty() || self.disk.is_off()
     }
 }
