@@ -63,6 +63,7 @@ fn run_as(plan: Plan, bug: Option<Bug>, notes: Notes) -> Report {
     let bug = bug.or(plan.bug);
     let random = ChaCha8Rng::seed_from_u64(plan.seed);
     let mut world = World::new(plan, bug, random, notes);
+    world.exercise_stores();
     world.set_up();
     let end = world.now + world.plan.faulty;
     world.run_until(end);

@@ -1,14 +1,28 @@
 //! Machines whose stores are those that ship lose power.
 
 use super::End;
+use super::alone::exercise;
 use crate::coverage::Branch;
 use crate::world::World;
 use rand::Rng;
 
+/// The promise.
+const KEPT: &str = "stores keep what they said is durable";
 /// Chance that a machine that is to crash loses power at one of its next writes, rather than between two.
 const AT_A_WRITE: f64 = 0.6;
 
+/// What the stores of a seed are given to do before there are machines.
+const ACTS_ALONE: usize = 200;
+
 impl World {
+    /// The stores by themselves, as this seed has them.
+    pub(crate) fn exercise_stores(&mut self) {
+        let Some(plan) = self.plan.stores else { return };
+        if let Some(fault) = exercise((plan, self.plan.seed), ACTS_ALONE).fault {
+            self.violate(KEPT, fault);
+        }
+    }
+
     /// Whether a machine that is to crash does so at one of its next writes.
     pub(crate) fn plan_power_cut(&mut self, index: usize) -> bool {
         if self.plan.stores.is_none() || self.healed || !self.random.random_bool(AT_A_WRITE) {
@@ -32,7 +46,7 @@ impl World {
             }
             let fault = self.hosts[index].disk.0.borrow_mut().stores().and_then(|stores| stores.take_fault());
             if let Some(fault) = fault {
-                self.violate("stores keep what they said is durable", format!("host {index}: {fault}"));
+                self.violate(KEPT, format!("host {index}: {fault}"));
             }
         }
     }

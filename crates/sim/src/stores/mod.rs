@@ -11,6 +11,7 @@
 //! must have all that was durable, no part of a batch, no batch without those before it, and no chunk that nobody put.
 //! Tables of the index are files of the system, in a directory of their own: no step of ours falls into their writes.
 
+mod alone;
 mod crashing;
 mod harm;
 mod opened;
