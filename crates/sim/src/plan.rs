@@ -89,7 +89,7 @@ impl Disaster {
     const fn share(self) -> f64 {
         match self {
             Self::ClientGone => 0.8,
-            Self::Stores => 0.15,
+            Self::Stores => 0.1,
             _ => 0.25,
         }
     }
