@@ -147,6 +147,12 @@ impl View {
         self.is_past_cut = false;
     }
 
+    /// It was out of sight for a while: of what it was then nothing is known, and the kernel may have pages of that until it is told
+    /// (seed 180603337).
+    pub(super) fn was_out_of_sight(&mut self) {
+        self.is_past_cut = true;
+    }
+
     /// Whether a page may be one of what the file is, or was.
     pub(super) fn may_have_been(&self, shows: impl Fn(&[u8]) -> bool) -> bool {
         self.is_past_cut || self.is_unknown || shows(&self.bytes) || self.past.iter().any(|past| shows(past))

@@ -101,6 +101,7 @@ impl World {
             let appended = moved.as_ref().filter(|appended| bytes.ends_with(appended));
             view.appended_at = appended.map(|appended| bytes.len() - appended.len());
             view.become_other(bytes.to_vec());
+            view.was_out_of_sight();
             view.is_owed = is_dirty && !is_of_a_version;
         }
         let is_lost = !is_dirty && view.is_owed && engine.as_deref() != Some(&view.bytes[..]);
