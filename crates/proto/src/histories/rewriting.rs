@@ -51,8 +51,11 @@ pub(crate) fn rewritten(entries: Vec<LogEntry>, kept: &BTreeSet<FileId>) -> Rewr
     let mut done = Rewritten::default();
     // Where the making of a file stands in what is left.
     let mut made: BTreeMap<RecordId, usize> = BTreeMap::new();
+    // What stores were upon that nothing stands for any more.
+    let mut upon: BTreeMap<RecordId, RecordId> = BTreeMap::new();
     for LogEntry { record, held, .. } in entries {
         let id = record.id;
+        let base = if let Op::Store { base, .. } = &record.op { Some(*base) } else { None };
         let stored_into = if let Op::Store { file, .. } = &record.op {
             Some(file.maker()).filter(|_| folded.contains(&id))
         } else {
@@ -66,7 +69,10 @@ pub(crate) fn rewritten(entries: Vec<LogEntry>, kept: &BTreeSet<FileId>) -> Rewr
                     done.left[index].held |= held;
                     done.left[index].formers.push(id);
                 }
-                None => done.dropped.push(id),
+                None => {
+                    done.dropped.push(id);
+                    upon.extend(base.map(|base| (id, base)));
+                }
             },
             Op::Create { .. }
             | Op::Mkdir { .. }
@@ -87,7 +93,17 @@ pub(crate) fn rewritten(entries: Vec<LogEntry>, kept: &BTreeSet<FileId>) -> Rewr
             }
         }
     }
+    done.left.iter_mut().for_each(|rewrite| lead_to_what_is_there(&mut rewrite.record, &upon));
     done
+}
+
+/// A store upon what was dropped is one upon what that was upon. By its former number it would seem to follow all that the same
+/// writer had sent before it was put back, and take its place (seed 180624439).
+fn lead_to_what_is_there(record: &mut Record, upon: &BTreeMap<RecordId, RecordId>) {
+    let Op::Store { base, .. } = &mut record.op else { return };
+    while let Some(before) = upon.get(base) {
+        *base = *before;
+    }
 }
 
 #[cfg(test)]
@@ -128,6 +144,20 @@ mod tests {
         let Op::Create { content, .. } = &done.left[0].record.op else { panic!("{done:?}") };
         assert_eq!(*content, Content::Inline(bytes::Bytes::from_static(b"second")));
         assert!(done.left[0].held && !done.left[1].held);
+    }
+
+    /// Two programs store upon one version, which the first of them takes the place of: both are upon what that was upon.
+    #[test]
+    fn a_store_upon_what_was_dropped_is_upon_what_that_was_upon() {
+        let mut beside = store(9, 1, 7, "beside");
+        beside.structural = true;
+        let done = rewritten(vec![store(7, 1, 3, "first"), store(8, 1, 7, "second"), beside], &BTreeSet::new());
+        let bases: Vec<RecordId> = done
+            .left
+            .iter()
+            .filter_map(|rewrite| if let Op::Store { base, .. } = rewrite.record.op { Some(base) } else { None })
+            .collect();
+        assert!(!bases.is_empty() && bases.iter().all(|base| *base == id(3)), "{done:?}");
     }
 
     /// Seed 803 of `home-back`: a store that met another one bears the name of the copy that it became, and nothing is folded into it.
