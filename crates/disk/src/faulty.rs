@@ -14,6 +14,8 @@ mod unsynced;
 pub use unsynced::Cut;
 
 use crate::{Disk, DiskFile, FreeRoom};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -49,7 +51,7 @@ pub struct FaultyDisk {
 struct State {
     files: BTreeMap<FileId, File>,
     names: Names,
-    random: Random,
+    random: ChaCha8Rng,
     /// Changes so far, steps among them; they are numbered by it.
     steps: u64,
     fails_at: Option<u64>,
@@ -62,25 +64,6 @@ struct State {
 /// A file, whatever its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FileId(u64);
-
-/// Numbers that look random and come again with the same seed.
-#[derive(Debug, Clone, Copy)]
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound.max(1)
-    }
-
-    /// The next number (splitmix64).
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-}
 
 /// Where bytes were found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,7 +81,7 @@ impl FaultyDisk {
         let state = State {
             files: BTreeMap::new(),
             names: Names::default(),
-            random: Random(seed),
+            random: ChaCha8Rng::seed_from_u64(seed),
             steps: 0,
             fails_at: None,
             is_off: false,
@@ -116,7 +99,7 @@ impl FaultyDisk {
     #[must_use]
     pub fn cut_copy(&self, root: &Path, cut: Cut, seed: u64) -> Self {
         let mut state = self.state().clone();
-        state.random = Random(seed);
+        state.random = ChaCha8Rng::seed_from_u64(seed);
         let copy = Self::with(root, state);
         copy.cut(cut);
         copy.set_room(Room::Plenty);
@@ -160,8 +143,8 @@ impl FaultyDisk {
     pub fn cut(&self, cut: Cut) {
         let mut state = self.state();
         let state = &mut *state;
-        let fate = unsynced::Fate::draw(cut, state.steps, &mut |bound| state.random.below(bound));
-        let below = &mut |bound| state.random.below(bound);
+        let below = &mut |bound| state.random.random_range(0..bound);
+        let fate = unsynced::Fate::draw(cut, state.steps, below);
         state.names.cut(&fate, below);
         for file in state.files.values_mut() {
             file.cut(&fate, below);
@@ -369,7 +352,7 @@ impl Disk for FaultyDisk {
     }
 
     fn draw_salt(&self) -> u64 {
-        self.state().random.next()
+        self.state().random.random()
     }
 }
 

@@ -151,11 +151,11 @@ impl Disk {
 
     /// Makes chunk writes durable up to where a sync began, at least. Whether they are.
     pub(crate) fn sync_chunks(&mut self, through: u64) -> bool {
-        let synced = self.stores.as_mut().map(|stores| stores.sync_chunks());
-        if synced == Some(Synced::Failed) {
-            return false;
+        match self.stores.as_mut().map(|stores| stores.sync_chunks()) {
+            Some(false) => return false,
+            Some(true) => self.write_chunks(u64::MAX),
+            None => self.write_chunks(through),
         }
-        self.write_chunks(if synced.is_some() { u64::MAX } else { through });
         true
     }
 

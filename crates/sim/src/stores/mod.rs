@@ -34,10 +34,10 @@ use wayfs_types::{Batch, Digest, MetaStore, Pairs, StorageError, Ticket};
 const STEPS_MAX: u64 = 20;
 /// Chance that the power fails again while the stores are opened after a cut.
 const FAILS_AGAIN: f64 = 0.2;
-/// Chance that it is looked what an open says of a log that was harmed.
-const HARMED: f64 = 0.3;
 /// Most times that it does.
 const FAILS_AGAIN_MAX: usize = 3;
+/// Chance that it is looked what an open says of a log that was harmed.
+const HARMED: f64 = 0.3;
 
 /// A row that a snapshot shows.
 type Row = Result<(Vec<u8>, Vec<u8>), StorageError>;
@@ -54,7 +54,7 @@ pub(crate) enum End {
 /// What came of a sync.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Synced {
-    /// All that was asked for is durable; commits up to this one are, for syncs of records.
+    /// Commits up to this one are durable.
     Through(Ticket),
     /// Not now: there is no room.
     Later,
@@ -298,7 +298,10 @@ impl Stores {
     fn tend(&mut self) {
         let Some(opened) = &mut self.opened else { return };
         let done = match self.random.random_range(0..16) {
-            0..2 => opened.syncer.write().map_err(|error| error.to_string()),
+            0..2 => match opened.syncer.write() {
+                Ok(()) | Err(StorageError::NoSpace | StorageError::Busy(_)) => Ok(()),
+                Err(error) => Err(format!("a write failed: {error}")),
+            },
             2 => {
                 opened.syncer.make_ready();
                 Ok(())
@@ -307,14 +310,19 @@ impl Stores {
                 opened.checkpoint_once();
                 Ok(())
             }
-            9 => opened.chunks.compact().map(drop).or_else(passing),
+            9 => match opened.chunks.compact() {
+                Ok(_) | Err(ChunkError::NoSpace { .. }) => Ok(()),
+                Err(error) => Err(format!("a compaction failed: {error}")),
+            },
             10 => {
                 self.look_at_snapshot();
                 Ok(())
             }
             _ => Ok(()),
         };
-        self.note(done);
+        if let Err(error) = done {
+            self.fail_if_on(error);
+        }
     }
 
     /// A snapshot shows for ever what it showed at first.
@@ -333,12 +341,10 @@ impl Stores {
         }
     }
 
-    /// Notes an error unless the power is off, or room is wanting.
-    fn note(&mut self, done: Result<(), String>) {
-        let Err(error) = done else { return };
-        let is_passing = [StorageError::NoSpace.to_string(), "does not keep up".to_owned()];
-        if !self.disk.is_off() && !is_passing.iter().any(|passing| error.contains(passing)) {
-            self.fail(error);
+    /// What fails without power is no fault.
+    fn fail_if_on(&mut self, fault: String) {
+        if !self.disk.is_off() {
+            self.fail(fault);
         }
     }
 
@@ -360,19 +366,17 @@ impl Stores {
         }
     }
 
-    /// Makes all chunks durable that were put, and all removals.
-    pub(crate) fn sync_chunks(&mut self) -> Synced {
-        let Some(opened) = &self.opened else { return Synced::Failed };
-        match opened.chunks.sync() {
-            Ok(()) => Synced::Through(Ticket::default()),
-            Err(error) => self.unsynced(&error.to_string()),
+    /// Makes all chunks durable that were put, and all removals. Whether they are: else the power failed.
+    pub(crate) fn sync_chunks(&mut self) -> bool {
+        let synced = self.opened.as_ref().map(|opened| opened.chunks.sync());
+        if let Some(Err(error)) = &synced {
+            self.unsynced(&error.to_string());
         }
+        matches!(synced, Some(Ok(())))
     }
 
     fn unsynced(&mut self, error: &str) -> Synced {
-        if !self.disk.is_off() {
-            self.fail(format!("a sync failed: {error}"));
-        }
+        self.fail_if_on(format!("a sync failed: {error}"));
         Synced::Failed
     }
 
@@ -387,9 +391,8 @@ impl Stores {
         }
         let wanted = self.tickets.iter().rev().find(|(of, _)| *of <= ticket).map(|(_, own)| *own);
         if let Some(wanted) = wanted.filter(|wanted| *wanted > syncer.durable()) {
-            let chunks = self.sync_chunks();
-            if chunks == Synced::Failed {
-                return chunks;
+            if !self.sync_chunks() {
+                return Synced::Failed;
             }
             if let Some(unsynced) = self.sync_to(&syncer, wanted) {
                 return unsynced;
@@ -445,7 +448,7 @@ impl Stores {
     pub(crate) fn remove(&mut self, digest: Digest) {
         let removed = self.opened.as_ref().map(|opened| opened.chunks.remove(&own_name(digest)));
         if let Some(Err(error)) = removed {
-            self.note(Err(format!("a removal failed: {error}")));
+            self.fail_if_on(format!("a removal failed: {error}"));
         }
     }
 
@@ -476,17 +479,10 @@ impl Stores {
     }
 }
 
+/// Where a disk is copied, the copy is of what a power cut leaves that takes all it can.
 impl Clone for Stores {
     fn clone(&self) -> Self {
         self.copy()
-    }
-}
-
-/// Room and patience come back.
-fn passing(error: ChunkError) -> Result<(), String> {
-    match error {
-        ChunkError::NoSpace { .. } => Ok(()),
-        other => Err(format!("a compaction failed: {other}")),
     }
 }
 

@@ -91,7 +91,7 @@ fn choose(inner: &Inner, least: Dead) -> Result<Option<(SegmentId, Segment)>, Ch
         inner.roll(&mut writer)?;
     }
     let index = inner.index();
-    if let Some((id, segment)) = writer.torn.first().and_then(|torn| index.segments.get_key_value(torn)) {
+    if let Some((id, segment)) = writer.torn.iter().find_map(|torn| index.segments.get_key_value(torn)) {
         return Ok(Some((*id, segment.clone())));
     }
     let candidates = index.segments.iter().filter(|(id, segment)| **id != writer.id && least.is_in(segment));
